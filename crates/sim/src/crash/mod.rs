@@ -18,26 +18,21 @@ pub mod server;
 
 pub mod kind;
 
+mod subjects;
+
 pub mod exhaustive;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use serde::Serialize;
 
 pub use driver::excerpt::Excerpt;
+pub use driver::life::Outcome;
 use driver::report::VIOLATIONS_MAX;
-pub use driver::report::{Coverage, Invariant, Report, VERSION, Violation};
+pub use driver::report::{Coverage, Invariant, VERSION, Violation};
+use driver::run::Run;
+pub use driver::run::{CUTS_PER_WORLD, Progress};
 pub use driver::terms::{Feature, Focus, Terms};
 pub use driver::watch::Endless;
-use driver::watch::{ENDLESS_AFTER, Watch};
 pub use kind::{Kind, Worlds};
-pub use volume::world::Outcome;
-
-/// Power cuts in the life of one world. Long enough that a tiny queue wraps many times, short enough that
-/// many configurations get their turn.
-pub const CUTS_PER_WORLD: u64 = 64;
-
-/// Called with the number of cuts done so far, from any of the threads, in no particular order.
-pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// What to run.
 pub struct Options<'a> {
@@ -72,56 +67,40 @@ impl Options<'_> {
     }
 }
 
+/// The result of [`run`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The seed that was asked for.
+    pub seed: u64,
+    /// Power cuts simulated.
+    pub cuts: u64,
+    /// Worlds, each with its own configuration.
+    pub worlds: u64,
+    /// Of these, worlds of a database; the others are of a volume.
+    pub worlds_database: u64,
+    /// Of those of a volume, worlds whose parts are put back to earlier moments.
+    pub worlds_histories: u64,
+    /// Of the worlds, those of a volume with threads that carry out its jobs.
+    pub worlds_runners: u64,
+    /// Reads, writes, syncs, discards, changes of length and steps carried out.
+    pub operations: u64,
+    /// What was found; the world that shows one is not taken further.
+    pub violations: Vec<Violation>,
+    /// What was reached.
+    pub coverage: Coverage,
+}
+
 /// Runs as many worlds as the cuts need. Violations are ordered by seed.
 pub fn run(options: &Options<'_>) -> Report {
-    let worlds = if options.terms.only.is_some() { 1 } else { options.cuts.div_ceil(CUTS_PER_WORLD) };
-    let (next, done, enough) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-    let total = Mutex::new(Report { seed: options.seed, ..Report::default() });
-    let watch = Watch::new(ENDLESS_AFTER, options.threads);
-    let work = || {
-        while !enough.load(Ordering::Relaxed) {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= worlds {
-                break;
-            }
-            let cuts = CUTS_PER_WORLD.min(options.cuts - number * CUTS_PER_WORLD);
-            let seed = options.seed.wrapping_add(number);
-            let kind = options.worlds.kind(seed, options.terms.focus);
-            let mut outcome = watch.over(seed, || kind.run(seed, cuts, &options.terms));
-            if options.terms.only.is_none() {
-                let lived = std::mem::take(&mut outcome.lived);
-                let shrink = |violation| driver::shrink::shrink(kind, &options.terms, violation, lived);
-                outcome.violation = outcome.violation.map(shrink);
-            }
-            let sum = done.fetch_add(outcome.cuts, Ordering::Relaxed) + outcome.cuts;
-            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-            total.take(kind, outcome);
-            enough.fetch_or(total.violations.len() >= VIOLATIONS_MAX, Ordering::Relaxed);
-            drop(total);
-            if let Some(progress) = options.progress {
-                progress(sum);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        if let Some(endless) = options.endless {
-            let watch = &watch;
-            scope.spawn(move || {
-                watch.watch(|seed| {
-                    let kind = options.worlds.kind(seed, options.terms.focus);
-                    endless(&kind.replay(seed, CUTS_PER_WORLD, &options.terms));
-                });
-            });
-        }
-        let _until_over = watch.until_over();
-        std::thread::scope(|scope| {
-            for _ in 1..options.threads.max(1) {
-                scope.spawn(work);
-            }
-            work();
-        });
-    });
-    let mut report = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Options { seed, cuts, worlds, ref terms, threads, progress, endless } = *options;
+    let mut report = Report { seed, ..Report::default() };
+    Run { seed, cuts, terms, threads, progress, endless }.worlds(
+        |seed| worlds.kind(seed, terms.focus),
+        |kind, outcome| {
+            report.take(kind, outcome);
+            report.violations.len() < VIOLATIONS_MAX
+        },
+    );
     report.violations.sort_by_key(|violation| violation.seed);
     report
 }

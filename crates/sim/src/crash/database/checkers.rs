@@ -13,9 +13,9 @@ use super::log::{Log, Lsn};
 use super::places::Place;
 use super::reading::Source;
 use super::server::Server;
-use super::stop::Stop;
 use super::world::World;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::Lookup;
 
@@ -23,15 +23,15 @@ impl Server<'_> {
     /// Right after redo: everything, or some pages.
     pub(super) fn check_after_redo(&mut self) -> Result<(), Stop> {
         let places = self.world.scenario.space.places();
-        if self.world.random.chance(self.world.scenario.full_checks, 16) {
+        if self.world.life.random.chance(self.world.scenario.full_checks, 16) {
             self.tier.check();
             for place in 0..places {
                 self.check(place)?;
             }
             return Ok(());
         }
-        for _ in 0..self.world.random.magnitude(8) {
-            let place = self.world.random.below(places.into()) as Place;
+        for _ in 0..self.world.life.random.magnitude(8) {
+            let place = self.world.life.random.below(places.into()) as Place;
             self.check(place)?;
         }
         Ok(())
@@ -66,18 +66,14 @@ impl World {
     /// To be called right after a power cut, before the database starts again.
     pub(super) fn check_after_cut(&mut self) -> Result<(), Stop> {
         self.check_commits()?;
-        if self.machine.control.read().disk_suffices && self.random.chance(1, 2) {
+        if self.machine.control.read().disk_suffices && self.life.random.chance(1, 2) {
             self.check_disk_alone()?;
         }
         Ok(())
     }
 
     pub(super) fn check_commits(&self) -> Result<(), Stop> {
-        if self.machine.log.end() < self.acknowledged {
-            let text = format!("the log ends at {} before {}", self.machine.log.end(), self.acknowledged);
-            return Err(Stop::violated(Invariant::Commits, text));
-        }
-        Ok(())
+        check_commits(&self.machine.log, self.acknowledged)
     }
 
     pub(super) fn check_disk_alone(&mut self) -> Result<(), Stop> {
@@ -88,9 +84,18 @@ impl World {
     pub(super) fn check_backup(&mut self, redo: Lsn) -> Result<(), Stop> {
         let (log, disk, page_bytes) = (&self.machine.log, &self.machine.disk, self.scenario.page_bytes());
         let compared = compare_backup(&self.history, log, disk, page_bytes, redo);
-        self.coverage.disks_compared += 1;
+        self.life.coverage.disks_compared += 1;
         compared.map_err(|wrong| Stop::violated(Invariant::DiskAlone, wrong.text))
     }
+}
+
+/// Whatever was acknowledged must be in the log.
+pub(crate) fn check_commits(log: &Log, acknowledged: Lsn) -> Result<(), Stop> {
+    if log.end() < acknowledged {
+        let text = format!("the log ends at {} before {acknowledged}", log.end());
+        return Err(Stop::violated(Invariant::Commits, text));
+    }
+    Ok(())
 }
 
 /// A page of a backup that is not what it must be.

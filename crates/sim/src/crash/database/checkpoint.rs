@@ -20,8 +20,8 @@ use super::places::Extent;
 use super::relied::Relied;
 use super::scenario::Tearing;
 use super::server::Server;
-use super::stop::Stop;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 /// A checkpoint under way.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Server<'_> {
         let mut synced = checkpoint.synced;
         let phase = match checkpoint.phase {
             Phase::WritingPages => {
-                let waiting = self.pool.before_mark(&mut self.world.random);
+                let waiting = self.pool.before_mark(&mut self.world.life.random);
                 if let Some(buffer) = waiting {
                     return self.write_out(buffer);
                 }
@@ -76,7 +76,7 @@ impl Server<'_> {
                     Phase::SyncingDisk
                 } else if drains {
                     // A drain of everything will do as well.
-                    let all = self.world.random.chance(1, 8);
+                    let all = self.world.life.random.chance(1, 8);
                     Phase::Draining(self.request_drain((!all).then_some(mark), None)?)
                 } else {
                     Phase::Superblock
@@ -120,7 +120,7 @@ impl Server<'_> {
         let drains = match self.tier.sync_mode() {
             SyncMode::Through | SyncMode::Drained => true,
             // To prepare for a backup, for example.
-            SyncMode::Durable => self.tier_is_clean() || self.world.random.chance(1, 6),
+            SyncMode::Durable => self.tier_is_clean() || self.world.life.random.chance(1, 6),
         };
         self.checkpoint_begun(redo, mark, drains);
     }
@@ -180,7 +180,7 @@ impl Server<'_> {
         let replaced = world.machine.control.replace(control);
         world.done("replace the control file", replaced)?;
         world.history.redo_moved(&world.machine.log, redo);
-        world.coverage.checkpoints += 1;
+        world.life.coverage.checkpoints += 1;
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl Server<'_> {
     fn is_drained(&mut self, ticket: &DrainTicket) -> Result<bool, Stop> {
         match self.tier.drain_state(ticket) {
             DrainState::Done => {
-                self.world.coverage.drains += 1;
+                self.world.life.coverage.drains += 1;
                 Ok(true)
             }
             DrainState::Pending => Ok(false),
@@ -294,7 +294,7 @@ impl Server<'_> {
         self.settle()?;
         self.confirm_redo()?;
         self.write_superblock(self.tier.closed(&self.superblock))?;
-        self.world.coverage.closes += 1;
+        self.world.life.coverage.closes += 1;
         Ok(())
     }
 }

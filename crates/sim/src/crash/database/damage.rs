@@ -11,7 +11,7 @@
 //!
 //! The machine itself is not touched.
 
-use mezzanine_device::memory::{Image, Random};
+use mezzanine_device::memory::Image;
 use mezzanine_engine::format::{TierState, read_superblock};
 
 use super::contents::Content;
@@ -19,17 +19,10 @@ use super::machine::Reader;
 use super::reading::Source;
 use super::scenario::Tearing;
 use super::server::Server;
-use super::stop::Stop;
-use super::world::World;
+use super::world::{Damaged, World};
 use crate::crash::driver::harm::damage_at_rest;
 use crate::crash::driver::report::Invariant;
-
-/// What a copy whose flash device is damaged came to.
-#[derive(Debug, Default)]
-pub(super) struct Damaged {
-    /// A page was found as it was earlier, as far as a reader without the history can tell.
-    older: bool,
-}
+use crate::crash::driver::stop::Stop;
 
 impl World {
     /// To be called between two sessions.
@@ -40,18 +33,18 @@ impl World {
         }
         let Ok(found) = read_superblock(&mut Reader(&self.machine.flash)) else { return Ok(()) };
         let mut copy = self.copy();
-        for done in damage_at_rest(&copy.machine.flash, self.scenario.page_bytes(), &mut copy.random) {
+        for done in damage_at_rest(&copy.machine.flash, self.scenario.page_bytes(), &mut copy.life.random) {
             copy.trace(|| format!("on the copy {done}"));
         }
         let outcome = copy.start_damaged();
-        self.coverage.damages += 1;
-        self.coverage.damage_refetched += copy.coverage.damage_refetched;
+        self.life.coverage.damages += 1;
+        self.life.coverage.damage_refetched += copy.life.coverage.damage_refetched;
         let suffices = self.machine.control.read().disk_suffices;
         let older = copy.damaged.is_some_and(|damaged| damaged.older) && found.state == TierState::Open;
         match outcome {
             Ok(()) => return Ok(()),
-            Err(Stop::Lost) => self.coverage.damage_reported += 1,
-            Err(Stop::Refused(_)) if !suffices => self.coverage.damage_refused += 1,
+            Err(Stop::Lost) => self.life.coverage.damage_reported += 1,
+            Err(Stop::Refused(_)) if !suffices => self.life.coverage.damage_refused += 1,
             Err(Stop::Violated(
                 Invariant::RedoPromise | Invariant::Versions | Invariant::NoResurrection,
                 _,
@@ -66,14 +59,13 @@ impl World {
         let mut copy = Self::of(self.scenario.clone());
         copy.machine.copy_from(&self.machine);
         copy.history = self.history.clone();
-        copy.random = Random::new(self.random.next_u64());
+        copy.life = self.life.of_copy();
         copy.acknowledged = self.acknowledged;
         copy.dropped.clone_from(&self.dropped);
         copy.thinned.clone_from(&self.thinned);
         copy.orphaned.clone_from(&self.orphaned);
         copy.formats = self.formats;
         copy.relied = self.relied;
-        copy.traced = self.traced;
         // What is refused or discarded then is so on good grounds.
         copy.swapped = Some(Image::default());
         copy.damaged = Some(Damaged::default());

@@ -10,7 +10,7 @@ use mezzanine_device::Device;
 use super::log::{Change, Lsn};
 use super::places::{Extent, Unit};
 use super::server::Server;
-use super::stop::Stop;
+use crate::crash::driver::stop::Stop;
 
 impl Server<'_> {
     /// Drops the pages of an extent, for good.
@@ -21,7 +21,7 @@ impl Server<'_> {
         let forced = world.machine.log.force(lsn);
         world.done("force the log", forced)?;
         world.acknowledged = lsn;
-        world.coverage.drops += 1;
+        world.life.coverage.drops += 1;
         self.forget_extent(&extent, lsn)
     }
 
@@ -40,7 +40,7 @@ impl Server<'_> {
         while self.tier.stage_out_touches(&ids) {
             self.work_for("the end of a stage-out")?;
         }
-        if self.world.random.chance(1, 2) {
+        if self.world.life.random.chance(1, 2) {
             let len = u64::from(extent.count) * self.world.scenario.page_bytes() as u64;
             let discarded = self.world.machine.disk.discard(self.offset(extent.first), len);
             self.world.done("discard", discarded)?;

@@ -2,66 +2,42 @@
 //! does after a failed sync: it stops, and starts again from what is durable; the device is restarted and has
 //! lost what was not flushed. What may be lost at that is in [`super::giving_up`].
 
-use mezzanine_device::DeviceErrorKind;
-use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Random, splitmix};
+use mezzanine_device::memory::{MemoryDevice, Operation, Random, splitmix};
 
 use super::machine::Machine;
 use super::scenario::Tearing;
 use super::world::World;
+use crate::crash::driver::planned::{Failing, Planned};
 
-/// The device that is to report an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failing {
-    Flash,
-    Disk,
-}
-
-impl Failing {
-    pub(super) fn device(self, machine: &Machine) -> &MemoryDevice {
-        match self {
-            Self::Flash => &machine.flash,
-            Self::Disk => &machine.disk,
-        }
+impl Machine {
+    pub(super) fn device(&self, failing: Failing) -> &MemoryDevice {
+        failing.of(&self.flash, &self.disk)
     }
-}
-
-/// An error that a device is to report.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Planned {
-    pub(super) failing: Failing,
-    pub(super) operation: Operation,
-    /// How many of these had failed before.
-    before: u64,
 }
 
 impl World {
     /// Plans an error for some time in this session.
     pub(super) fn plan_error(&mut self) {
-        if !self.scenario.errors || !self.random.chance(1, 4) {
+        if !self.scenario.errors || !self.life.random.chance(1, 4) {
             return;
         }
-        let failing = if self.random.chance(1, 2) { Failing::Flash } else { Failing::Disk };
-        let drawn = *self.random.pick(&[Operation::Flush, Operation::Flush, Operation::Write]);
+        let failing = if self.life.random.chance(1, 2) { Failing::Flash } else { Failing::Disk };
+        let drawn = *self.life.random.pick(&[Operation::Flush, Operation::Flush, Operation::Write]);
         // A failed write leaves any of its sectors, so a disk whose writes are atomic fails otherwise.
         let whole = failing == Failing::Disk && self.scenario.tearing == Tearing::AtomicDisk;
         let operation = if whole { Operation::Flush } else { drawn };
-        let after = self.random.magnitude(128);
+        let after = self.life.random.magnitude(128);
         // From a number of its own, so that nothing else changes.
-        let reads = Random::new(splitmix(after ^ self.random.clone().next_u64())).chance(1, 3);
+        let reads = Random::new(splitmix(after ^ self.life.random.clone().next_u64())).chance(1, 3);
         let operation = if reads { Operation::Read } else { operation };
-        let fault = Fault::Error(DeviceErrorKind::Io);
-        let device = failing.device(&self.machine);
-        device.inject(Injection { operation, after, count: 1, fault });
-        self.failing = Some(Planned { failing, operation, before: device.faults_struck_in(operation) });
+        self.failing = Some(Planned::on(self.machine.device(failing), failing, operation, after));
         self.trace(|| format!("to fail: {:?}, after {after}", self.failing));
-        self.coverage.errors_planned += 1;
+        self.life.coverage.errors_planned += 1;
     }
 
     /// The error that was planned, once it has been reported.
     pub(super) fn struck(&self) -> Option<Planned> {
-        self.failing.filter(|planned| {
-            planned.failing.device(&self.machine).faults_struck_in(planned.operation) > planned.before
-        })
+        self.failing.filter(|planned| planned.has_struck(self.machine.device(planned.failing)))
     }
 
     /// Forgets an error that did not come.
@@ -74,15 +50,15 @@ impl World {
 
     /// The database has stopped because a device failed.
     pub(super) fn device_failed(&mut self) {
-        let seed = self.random.next_u64();
+        let seed = self.life.random.next_u64();
         self.trace(|| format!("{:?} has failed", self.failing));
         match self.failing {
-            Some(planned) => planned.failing.device(&self.machine).power_cut(seed),
+            Some(planned) => self.machine.device(planned.failing).power_cut(seed),
             None => unreachable!("only a device that is to fail fails"),
         };
         self.forget_error();
         self.machine.power.restore();
-        self.coverage.errors_fatal += 1;
+        self.life.coverage.errors_fatal += 1;
         // A tier that was not given up is there at the next start.
         self.tier_must_be_there = !std::mem::take(&mut self.given_up);
         self.process_died(false);

@@ -13,12 +13,12 @@ use mezzanine_device::memory::Operation;
 use mezzanine_engine::{DrainCursor, Failure, Job, JobError};
 
 use super::contents::{self, Content};
-use super::errors::Failing;
 use super::machine::Control;
 use super::server::Server;
-use super::stop::Stop;
 use super::world::World;
+use crate::crash::driver::planned::Failing;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 /// Pages that are saved at a time.
 const BATCH: usize = 16;
@@ -41,7 +41,7 @@ impl World {
     pub(super) fn reads_again(&mut self, failing: Failing) -> bool {
         let again = self.machine.power.is_on()
             && self.struck().is_some_and(|p| p.failing == failing && p.operation == Operation::Read);
-        self.coverage.errors_outlived += u64::from(again);
+        self.life.coverage.errors_outlived += u64::from(again);
         again
     }
 }
@@ -140,7 +140,7 @@ impl Server<'_> {
     /// to be repeated.
     fn check_left_pool(&mut self) -> Result<(), Stop> {
         let world = &*self.world;
-        if world.opening {
+        if world.life.opening {
             // Redo has not come to all of them.
             return Ok(());
         }

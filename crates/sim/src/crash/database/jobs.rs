@@ -3,11 +3,11 @@
 use mezzanine_device::{Device, Request};
 use mezzanine_engine::{Job, JobError, StageIn, StageKind};
 
-use super::errors::Failing;
 use super::pool::Buffer;
 use super::server::Server;
-use super::stop::Stop;
+use crate::crash::driver::planned::Failing;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 /// The process that owns the region.
 pub(super) const SERVER: u32 = 1;
@@ -36,12 +36,12 @@ impl Server<'_> {
         let scenario = &self.world.scenario;
         let (jobs_max, owners, patience) = (scenario.jobs_max, scenario.owners, scenario.patience);
         let under_way = self.jobs.len();
-        if under_way == 0 || (under_way < jobs_max && self.world.random.chance(1, 2)) {
-            let owner = FIRST_WORKER + self.world.random.below(owners.into()) as u32;
+        if under_way == 0 || (under_way < jobs_max && self.world.life.random.chance(1, 2)) {
+            let owner = FIRST_WORKER + self.world.life.random.below(owners.into()) as u32;
             let before = self.tier.progress();
             if let Some(job) = self.tier.next_job(owner) {
                 self.jobs.push(UnderWay { owner, job, carried_out: false });
-                if !self.world.random.chance(patience, 16) {
+                if !self.world.life.random.chance(patience, 16) {
                     self.go_on(under_way)?;
                 }
                 return Ok(true);
@@ -54,7 +54,7 @@ impl Server<'_> {
                 return Ok(made_room || self.tier.resize_waits());
             }
         }
-        let which = self.world.random.below(under_way as u64) as usize;
+        let which = self.world.life.random.below(under_way as u64) as usize;
         self.go_on(which)?;
         Ok(true)
     }
@@ -82,7 +82,7 @@ impl Server<'_> {
                 return Err(stop);
             }
             self.jobs[which].carried_out = true;
-            if self.world.random.chance(self.world.scenario.patience, 16) {
+            if self.world.life.random.chance(self.world.scenario.patience, 16) {
                 return Ok(());
             }
         }
@@ -140,7 +140,7 @@ impl Server<'_> {
             } else if !self.give_dirty(buffer)? {
                 return Ok(());
             }
-            self.world.coverage.pages_pulled += 1;
+            self.world.life.coverage.pages_pulled += 1;
         }
         Ok(())
     }
@@ -201,13 +201,13 @@ impl Server<'_> {
 
     /// A process that carries out jobs dies, with its jobs at any stage; another will do them again.
     pub(super) fn worker_dies(&mut self) -> Result<(), Stop> {
-        let owner = FIRST_WORKER + self.world.random.below(self.world.scenario.owners.into()) as u32;
+        let owner = FIRST_WORKER + self.world.life.random.below(self.world.scenario.owners.into()) as u32;
         self.jobs.retain(|job| job.owner != owner);
         self.abandon(owner)
     }
 
     fn abandon(&mut self, owner: u32) -> Result<(), Stop> {
-        self.world.coverage.owners_killed += 1;
+        self.world.life.coverage.owners_killed += 1;
         match self.tier.abandon(owner) {
             Ok(()) => Ok(()),
             Err(poisoned) => Err(Stop::violated(Invariant::Assertion, poisoned.to_string())),

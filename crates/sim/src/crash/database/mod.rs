@@ -23,6 +23,8 @@ pub mod scenario;
 
 pub(crate) mod pool;
 
+pub mod world;
+
 mod server;
 
 mod reading;
@@ -51,9 +53,7 @@ pub(crate) mod checkers;
 
 pub(crate) mod relied;
 
-pub(crate) mod stop;
-
-pub mod world;
+pub mod life;
 
 pub mod exhaustive;
 

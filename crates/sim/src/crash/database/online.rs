@@ -3,14 +3,14 @@
 use mezzanine_engine::SyncMode;
 
 use super::server::Server;
-use super::stop::Stop;
+use crate::crash::driver::stop::Stop;
 
 impl Server<'_> {
     /// Asks for a longer or shorter queue, or thinks better of it.
     pub(super) fn ask_for_resize(&mut self) {
         let geometry = self.tier.geometry();
         let (frames, most) = (self.tier.frames(), geometry.frames_max());
-        let random = &mut self.world.random;
+        let random = &mut self.world.life.random;
         if random.chance(1, 16) {
             self.tier.cancel_resize();
             return;
@@ -34,7 +34,7 @@ impl Server<'_> {
         self.tier.set_sync_mode(mode);
         self.tier.resume_admission();
         self.world.trace(|| format!("sync mode {mode}"));
-        self.world.coverage.switches += 1;
+        self.world.life.coverage.switches += 1;
         Ok(())
     }
 
@@ -43,7 +43,7 @@ impl Server<'_> {
         self.write_superblock(self.tier.resized(&self.superblock))?;
         self.tier.finish_resize();
         self.world.trace(|| format!("the queue has {} frames", self.tier.frames()));
-        self.world.coverage.resizes += 1;
+        self.world.life.coverage.resizes += 1;
         Ok(())
     }
 }

@@ -6,12 +6,12 @@ use super::log::Change;
 use super::places::{Place, Unit};
 use super::scenario::Tearing;
 use super::server::Server;
-use super::stop::Stop;
+use crate::crash::driver::stop::Stop;
 
 impl Server<'_> {
     /// Draws one operation and carries it out.
     pub(super) fn operate(&mut self) -> Result<(), Stop> {
-        self.world.operations += 1;
+        self.world.life.operations += 1;
         self.world.waits = 0;
         match self.draw() {
             0 => self.change(),
@@ -23,18 +23,18 @@ impl Server<'_> {
             }
             4 => self.victim().map_or(Ok(()), |victim| self.evict(victim)),
             5 => {
-                self.tier.set_disk_utilisation(self.world.random.below(1001) as u32);
+                self.tier.set_disk_utilisation(self.world.life.random.below(1001) as u32);
                 self.work().map(|_| ())
             }
             6 => self.settle(),
-            7 => match self.checkpoint.is_none() && self.world.random.chance(1, 4) {
+            7 => match self.checkpoint.is_none() && self.world.life.random.chance(1, 4) {
                 true => self.confirm_redo(),
                 false => self.step_checkpoint(),
             },
             8 => self.drop_any(),
             9 => self.load(),
             10 => {
-                match self.world.random.chance(1, 2) {
+                match self.world.life.random.chance(1, 2) {
                     _ if !self.world.scenario.switches => {}
                     true => self.tier.stop_admission(),
                     false => self.tier.resume_admission(),
@@ -49,7 +49,7 @@ impl Server<'_> {
                 Ok(())
             }
             _ => {
-                let mode = *self.world.random.pick(SyncMode::ALL);
+                let mode = *self.world.life.random.pick(SyncMode::ALL);
                 let fixed = self.world.scenario.tier.design.has_slots();
                 if self.world.scenario.switches && !fixed { self.switch_mode(mode) } else { Ok(()) }
             }
@@ -58,7 +58,7 @@ impl Server<'_> {
 
     fn draw(&mut self) -> usize {
         let shares = self.world.scenario.weights.shares();
-        let mut at = self.world.random.below(shares.iter().sum());
+        let mut at = self.world.life.random.below(shares.iter().sum());
         for (operation, share) in shares.iter().enumerate() {
             if at < *share {
                 return operation;
@@ -71,9 +71,9 @@ impl Server<'_> {
     /// A place: most of the time a hot one.
     fn place(&mut self) -> Place {
         let scenario = &self.world.scenario;
-        let hot = self.world.random.chance(scenario.hot_share, 16);
+        let hot = self.world.life.random.chance(scenario.hot_share, 16);
         let places = if hot { scenario.places_hot } else { scenario.space.places() };
-        self.world.random.below(places.into()) as Place
+        self.world.life.random.below(places.into()) as Place
     }
 
     fn read_any(&mut self) -> Result<(), Stop> {
@@ -139,12 +139,12 @@ impl Server<'_> {
     fn drop_any(&mut self) -> Result<(), Stop> {
         let units =
             [Unit::Page, Unit::Page, Unit::Blocks, Unit::Tail, Unit::Fork, Unit::Relation, Unit::Relation];
-        let unit = match self.world.random.chance(1, 16) {
+        let unit = match self.world.life.random.chance(1, 16) {
             true => Unit::Database,
-            false => *self.world.random.pick(&units),
+            false => *self.world.life.random.pick(&units),
         };
         let place = self.place();
-        let count = self.world.random.magnitude(8) as u32;
+        let count = self.world.life.random.magnitude(8) as u32;
         let extent = self.world.scenario.space.extent(unit, place, count);
         self.drop_extent(extent)
     }
@@ -152,7 +152,7 @@ impl Server<'_> {
     /// Fills a relation without logging its pages, makes them durable by flushing its range, and only then
     /// logs that they are there.
     fn load(&mut self) -> Result<(), Stop> {
-        let number = self.world.random.below(self.world.scenario.space.all_relations().into()) as u32;
+        let number = self.world.life.random.below(self.world.scenario.space.all_relations().into()) as u32;
         self.load_relation(number)
     }
 
@@ -168,7 +168,7 @@ impl Server<'_> {
         self.world.orphaned[number as usize] = true;
         let mut pages = Vec::new();
         for place in relation.places() {
-            if self.world.random.chance(1, 2) {
+            if self.world.life.random.chance(1, 2) {
                 let version = self.world.history.new_version();
                 self.make_room()?;
                 self.write_in_pool(place, version, 0);
@@ -184,7 +184,7 @@ impl Server<'_> {
         }
         self.commit()?;
         self.world.orphaned[number as usize] = false;
-        self.world.coverage.loads += 1;
+        self.world.life.coverage.loads += 1;
         Ok(())
     }
 }

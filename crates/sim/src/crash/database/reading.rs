@@ -4,11 +4,11 @@ use mezzanine_device::Device;
 use mezzanine_engine::{Lookup, PageId, StageKind};
 
 use super::contents::{self, Content};
-use super::errors::Failing;
 use super::places::Place;
 use super::server::Server;
-use super::stop::Stop;
+use crate::crash::driver::planned::Failing;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 /// Where a page came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Server<'_> {
                         read = self.world.machine.disk.read_at(page, self.offset(place));
                     }
                     self.world.done("read the disk", read)?;
-                    if self.world.random.chance(1, 16) {
+                    if self.world.life.random.chance(1, 16) {
                         self.meanwhile()?;
                         // An offer of what the disk holds; whatever happened to the page since, the token
                         // tells.
@@ -60,14 +60,14 @@ impl Server<'_> {
             self.meanwhile()?;
             // The frame may have gone to others while it was read; if not, it is what was staged in.
             if !self.tier.confirm(&found) {
-                self.world.coverage.reads_interrupted += 1;
+                self.world.life.coverage.reads_interrupted += 1;
                 continue;
             }
             if self.tier.verify(&found, page) {
                 return Ok(Source::Flash);
             }
             if self.world.damaged.is_some() {
-                self.world.coverage.damage_refetched += 1;
+                self.world.life.coverage.damage_refetched += 1;
                 if found.dirty && !self.tier.on_disk(id, &found) {
                     return Err(Stop::Lost);
                 }
@@ -82,14 +82,14 @@ impl Server<'_> {
 
     /// What others do while someone waits for a device: jobs, and evictions.
     fn meanwhile(&mut self) -> Result<(), Stop> {
-        if !self.world.scenario.interruptions || !self.world.random.chance(1, 8) {
+        if !self.world.scenario.interruptions || !self.world.life.random.chance(1, 8) {
             return Ok(());
         }
-        if self.world.random.chance(1, 64) {
+        if self.world.life.random.chance(1, 64) {
             return self.long_while();
         }
-        for _ in 0..self.world.random.magnitude(12) {
-            if self.world.random.chance(1, 3) {
+        for _ in 0..self.world.life.random.magnitude(12) {
+            if self.world.life.random.chance(1, 3) {
                 if let Some(victim) = self.victim() {
                     self.evict(victim)?;
                 }
@@ -103,7 +103,7 @@ impl Server<'_> {
     /// As [`Self::meanwhile`], for so long that the queue may come round: the pages of the pool are written
     /// again and again.
     fn long_while(&mut self) -> Result<(), Stop> {
-        for _ in 0..self.world.random.magnitude(4 * self.world.scenario.tier.frames) {
+        for _ in 0..self.world.life.random.magnitude(4 * self.world.scenario.tier.frames) {
             self.world.waits = 0;
             let Some(buffer) = self.victim() else { return Ok(()) };
             self.write_out(buffer)?;

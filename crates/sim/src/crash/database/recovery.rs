@@ -15,10 +15,10 @@ use super::machine::{Control, Reader};
 use super::places::Place;
 use super::scenario::Tearing;
 use super::server::Server;
-use super::stop::Stop;
 use super::world::World;
 use crate::crash::driver::ages;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 use crate::crash::volume::scenario::draw_placement;
 
 /// The database's name in its tiers.
@@ -165,8 +165,8 @@ impl Server<'_> {
                     }
                 }
             }
-            self.world.coverage.records_redone += 1;
-            if self.world.random.chance(1, 8) {
+            self.world.life.coverage.records_redone += 1;
+            if self.world.life.random.chance(1, 8) {
                 self.work()?;
             }
         }

@@ -9,9 +9,9 @@ use super::jobs::UnderWay;
 use super::log::Lsn;
 use super::places::Place;
 use super::pool::{Buffer, Pool};
-use super::stop::Stop;
 use super::world::World;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 /// From the opening of the tier to the end of the process.
 pub(super) struct Server<'t> {
@@ -45,26 +45,24 @@ impl<'t> Server<'t> {
     /// Repeats the log, is looked at and operates; true if it ends in order.
     pub(super) fn live(&mut self) -> Result<bool, Stop> {
         self.redo()?;
-        if self.world.random.chance(1, 2) {
+        if self.world.life.random.chance(1, 2) {
             self.checkpoint_at_once()?;
         }
         // A job may have met the cut that was planned for the start, and nobody has asked it.
         self.world.power_is_on()?;
         self.world.waits = 0;
-        self.world.opening = false;
-        if self.world.random.chance(7, 8) {
-            let after = self.world.random.magnitude(self.world.scenario.cut_after_max);
-            self.world.course.plan_cut(&self.world.machine.power, after);
-        }
+        self.world.life.opening = false;
+        self.world.life.plan_cut(&self.world.machine.power, self.world.scenario.cut_after_max);
         self.check_after_redo()?;
-        for _ in 0..self.world.random.magnitude(400) {
-            let Some(random) = self.world.course.operation(&self.world.machine.power) else { continue };
-            self.world.random = random;
+        for _ in 0..self.world.life.random.magnitude(400) {
+            if !self.world.life.operates(&self.world.machine.power) {
+                continue;
+            }
             self.operate()?;
             self.world.power_is_on()?;
         }
-        self.world.random = self.world.course.ending();
-        let ends_in_order = self.world.random.chance(1, 2);
+        self.world.life.ends();
+        let ends_in_order = self.world.life.random.chance(1, 2);
         if ends_in_order {
             self.shut_down()?;
         }
@@ -94,7 +92,7 @@ impl<'t> Server<'t> {
     }
 
     pub(super) fn victim(&mut self) -> Option<Buffer> {
-        self.pool.victim(self.world.scenario.lru_share, &mut self.world.random)
+        self.pool.victim(self.world.scenario.lru_share, &mut self.world.life.random)
     }
 
     /// Lets a page leave the pool.
@@ -148,7 +146,7 @@ impl<'t> Server<'t> {
         written?;
         self.pool.cleaned(place);
         self.pool.set_busy(place, false);
-        self.world.coverage.pages_written_out += 1;
+        self.world.life.coverage.pages_written_out += 1;
         Ok(())
     }
 

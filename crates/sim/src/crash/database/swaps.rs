@@ -7,28 +7,31 @@ use mezzanine_device::memory::Image;
 
 use super::checkpoint::redo_point;
 use super::scenario::Tearing;
-use super::stop::Stop;
 use super::world::World;
 use crate::crash::driver::harm::{each_superblock, newest_superblock, rename_tier};
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 impl World {
     /// After a power cut, now and then.
     pub(super) fn swap_flash(&mut self) {
         let expendable = self.machine.control.read().disk_suffices;
         let wanted = if self.scenario.swaps { 4 } else { 1 };
-        if self.swapped.is_some() || !(expendable || self.scenario.swaps) || !self.random.chance(wanted, 16) {
+        if self.swapped.is_some()
+            || !(expendable || self.scenario.swaps)
+            || !self.life.random.chance(wanted, 16)
+        {
             return;
         }
         let mut image = self.machine.flash.snapshot();
         // Where the database starts without it, the right one is never put back.
         let right = if expendable { Image::default() } else { image.clone() };
-        match self.random.below(if self.scenario.swaps { 8 } else { 3 }) {
+        match self.life.random.below(if self.scenario.swaps { 8 } else { 3 }) {
             0 => image = Image::zeroed(image.len()),
             1 => {
                 let mut rubbish = image.to_vec();
                 let words = rubbish.chunks_exact_mut(8);
-                words.for_each(|word| word.copy_from_slice(&self.random.next_u64().to_le_bytes()));
+                words.for_each(|word| word.copy_from_slice(&self.life.random.next_u64().to_le_bytes()));
                 image = Image::from(&rubbish[..]);
             }
             2 => each_superblock(&mut image, |bytes| bytes.fill(0)),
@@ -49,7 +52,7 @@ impl World {
         }
         self.machine.flash.put_back(&image);
         self.swapped = Some(right);
-        self.coverage.flash_losses += 1;
+        self.life.coverage.flash_losses += 1;
         self.trace(|| "another flash device lies in the slot".to_owned());
     }
 
@@ -70,7 +73,7 @@ impl World {
         self.trace(|| format!("refused: {reason}"));
         self.machine.flash.put_back(&right);
         self.machine.power.restore();
-        self.coverage.tiers_refused += 1;
+        self.life.coverage.tiers_refused += 1;
         Ok(())
     }
 }

@@ -1,56 +1,29 @@
-//! One world: a machine, a database on it, and the life that they lead from cut to cut.
-//!
-//! Invariants checked:
-//! - `redo-promise`, `log-first`: by `recovery`, on every page that redo needs.
-//! - `versions`: by `reading` on every page that is read, and by `checkers` after redo.
-//! - `no-resurrection`, `disk-alone`, `commits`: by `checkers`.
-//! - `repeatable-recovery` needs no look of its own: every recovery ends in the one state that the log has.
-//! - `damage-noticed`: by `damage`, on copies.
-//! - `known-tier`: a tier that does not belong to the database is refused, and the right one is not.
-//! - `no-unprovoked-error`, `assertion`: everywhere.
-//!
-//! ```text
-//!           open the tier -> redo -> check -> operate ... -> shut down | kill
-//!            ^                                                    |
-//!            +------------------- (power cut anywhere) <----------+
-//! ```
+//! One world: a machine, a database on it, and what is known of them.
 
 use std::fmt::Display;
 
-use mezzanine_device::memory::{Fault, Image, Injection, Operation, Random, splitmix};
+use mezzanine_device::memory::Image;
 use mezzanine_engine::Tier;
-use mezzanine_engine::format::Superblock;
 
 use super::contents;
-use super::damage::Damaged;
-use super::errors::Planned;
 use super::history::History;
 use super::log::{Change, Lsn};
 use super::machine::Machine;
 use super::places::{Extent, Place, Unit};
 use super::relied::Relied;
 use super::scenario::{Scenario, Tearing, draw_policy};
-use super::server::Server;
-use super::stop::Stop;
-use crate::crash::driver::course::Course;
-use crate::crash::driver::panics;
-use crate::crash::driver::report::{Coverage, Invariant, VERSION, Violation};
+use crate::crash::driver::life::{self, Life, Outcome};
+use crate::crash::driver::planned::Planned;
+use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 use crate::crash::driver::terms::Terms;
-use crate::crash::kind::Kind;
-use crate::crash::volume::world::Outcome;
 
 /// A world. See the module.
 pub struct World {
+    pub(super) life: Life,
     pub(super) scenario: Scenario,
     pub(super) machine: Machine,
     pub(super) history: History,
-    /// The numbers of the part of the course that is under way.
-    pub(super) random: Random,
-    pub(super) course: Course,
-    terms: Terms,
-    pub(super) coverage: Coverage,
-    pub(super) operations: u64,
-    cuts: u64,
     /// Up to where the log was promised to survive.
     pub(super) acknowledged: Lsn,
     /// Where each relation was last dropped as a whole: its number is free when the redo pointer has passed
@@ -76,8 +49,6 @@ pub struct World {
     pub(super) tier_must_be_there: bool,
     /// Jobs that someone waited for in the operation under way.
     pub(super) waits: u32,
-    pub(super) traced: bool,
-    pub(super) opening: bool,
     /// This is a copy whose flash device was damaged.
     pub(super) damaged: Option<Damaged>,
     /// What was read last.
@@ -86,11 +57,17 @@ pub struct World {
     pub(super) leaving: Vec<u8>,
 }
 
+/// What a copy whose flash device is damaged came to.
+#[derive(Debug, Default)]
+pub(super) struct Damaged {
+    /// A page was found as it was earlier, as far as a reader without the history can tell.
+    pub(super) older: bool,
+}
+
 impl World {
     /// The world of `seed` on these terms.
     pub fn on(seed: u64, terms: &Terms) -> Self {
-        let world = Self::of(Scenario::draw_on(seed, terms));
-        Self { course: Course::new(seed, terms.only.clone()), terms: terms.clone(), ..world }
+        Self { life: Life::on(seed, terms), ..Self::of(Scenario::draw_on(seed, terms)) }
     }
 
     /// The world of `seed`, before its first start.
@@ -103,14 +80,9 @@ impl World {
         let page = vec![0; scenario.page_bytes()];
         let relations = scenario.space.all_relations() as usize;
         Self {
+            life: Life::of(scenario.seed),
             machine: Machine::new(scenario.flash_bytes(), scenario.disk_bytes(), scenario.disk_piece()),
             history: History::new(&scenario.space),
-            random: Random::new(splitmix(scenario.seed)),
-            course: Course::new(scenario.seed, None),
-            terms: Terms::default(),
-            coverage: Coverage::default(),
-            operations: 0,
-            cuts: 0,
             acknowledged: 0,
             dropped: vec![0; relations],
             thinned: vec![0; relations],
@@ -123,8 +95,6 @@ impl World {
             given_up: false,
             tier_must_be_there: false,
             waits: 0,
-            traced: false,
-            opening: false,
             damaged: None,
             leaving: page.clone(),
             page,
@@ -137,7 +107,7 @@ impl World {
     pub(super) fn copy_from(&mut self, other: &Self) {
         self.machine.copy_with_unflushed(&other.machine);
         self.history.clone_from(&other.history);
-        self.random = other.random.clone();
+        self.life.random = other.life.random.clone();
         self.acknowledged = other.acknowledged;
         self.dropped.clone_from(&other.dropped);
         self.thinned.clone_from(&other.thinned);
@@ -149,14 +119,12 @@ impl World {
     /// Lets the world tell on standard error what it does.
     #[must_use]
     pub fn traced(mut self) -> Self {
-        self.traced = true;
+        self.life.traced = true;
         self
     }
 
     pub(super) fn trace(&self, text: impl Fn() -> String) {
-        if self.traced {
-            eprintln!("{:>6} {}", self.machine.power.operations(), text());
-        }
+        self.life.tell(&self.machine.power, text);
     }
 
     /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always
@@ -166,124 +134,24 @@ impl World {
     }
 
     /// Lives through `cuts` power cuts or to the first violation.
-    pub fn live(mut self, cuts: u64) -> Outcome {
-        let found = match panics::catch(|| self.sessions(cuts)) {
-            Ok(stop) => stop.finding(),
-            Err(message) => Some((Invariant::Assertion, message)),
-        };
-        let violation = found.map(|(invariant, text)| Violation {
-            invariant,
-            seed: self.scenario.seed,
-            cut: self.cuts,
-            version: VERSION.to_owned(),
-            text: format!("{text}; record {}, {}", self.machine.log.end(), self.scenario.summary()),
-            replay: Kind::Database.replay(self.scenario.seed, self.cuts + 1, &self.terms),
-        });
-        let lived = self.course.into_lived();
-        Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation, lived }
+    pub fn live(self, cuts: u64) -> Outcome {
+        life::live(self, cuts)
     }
 
-    /// One session after the other; returns at the last cut, or what was violated.
-    fn sessions(&mut self, cuts: u64) -> Stop {
-        while self.cuts < cuts {
-            let Some(random) = self.course.session() else { break };
-            self.random = random;
-            if self.random.chance(1, 4) {
-                self.machine.power.crash_after(self.random.magnitude(64));
-            }
-            let ended = match self.session() {
-                Ok(()) => {
-                    self.machine.power.restore();
-                    Ok(())
-                }
-                Err(Stop::PowerFailed) => self.power_failed(),
-                Err(Stop::DeviceFailed) => {
-                    self.device_failed();
-                    Ok(())
-                }
-                Err(Stop::Refused(reason)) => self.refused(reason),
-                Err(stop) => Err(stop),
-            };
-            let looked = ended.and_then(|()| match self.random.chance(1, 64) {
-                true => self.look_at_damage(),
-                false => Ok(()),
-            });
-            if let Err(stop) = looked {
-                return stop;
-            }
-        }
-        Stop::PowerFailed
-    }
-
-    /// Starts, checks, operates and ends in one of the ways in which the devices keep their power.
-    fn session(&mut self) -> Result<(), Stop> {
-        self.opening = true;
-        self.trace(|| "start".to_owned());
-        let (tier, superblock) = self.open_tier()?;
-        let result = self.use_tier(&tier, superblock);
-        self.count(&tier);
-        if !matches!(result, Err(Stop::DeviceFailed)) {
-            self.forget_error();
-        }
-        result
-    }
-
-    fn use_tier(&mut self, tier: &Tier, superblock: Superblock) -> Result<(), Stop> {
-        self.plan_lies();
-        self.plan_error();
-        let mut server = Server::new(self, tier, superblock);
-        let lived = server.live();
-        if matches!(lived, Err(Stop::DeviceFailed)) {
-            server.count_costs()?;
-        }
-        let in_order = lived?;
-        self.process_died(in_order);
-        Ok(())
-    }
-
+    /// The process is gone, with what it had not handed over of its log.
     pub(super) fn process_died(&mut self, in_order: bool) {
         self.trace(|| format!("the process is gone, in order: {in_order}"));
-        self.coverage.kills += u64::from(!in_order);
-        self.coverage.records_lost += self.machine.log.process_died();
+        self.life.coverage.kills += u64::from(!in_order);
+        self.life.coverage.records_lost += self.machine.log.process_died();
         self.history.log_cut(&self.machine.log);
-        if in_order && self.random.chance(1, 4) && self.scenario.tearing != Tearing::TierAlone {
-            draw_policy(&mut self.scenario.tier, self.scenario.focus, &mut self.random);
-        }
-    }
-
-    /// The power has failed: decides what the devices keep, and looks at what can be seen without the
-    /// database.
-    fn power_failed(&mut self) -> Result<(), Stop> {
-        self.random = self.course.after_cut(&self.machine.power);
-        self.cuts += 1;
-        match self.opening {
-            true => self.coverage.cuts_inside_recovery += 1,
-            false => self.coverage.cuts_in_use += 1,
-        }
-        let (flash, disk, records) = self.machine.cut(&mut self.random);
-        self.history.log_cut(&self.machine.log);
-        self.trace(|| format!("power cut {}, {:?}", self.cuts, self.machine.control.read()));
-        self.coverage.torn_flash_writes += flash.torn;
-        self.coverage.torn_disk_writes += disk.torn;
-        self.coverage.lost_writes += flash.lost + disk.lost;
-        self.coverage.records_lost += records;
-        self.check_after_cut()?;
-        self.swap_flash();
-        Ok(())
-    }
-
-    fn plan_lies(&mut self) {
-        if self.scenario.lying_flushes {
-            let after = self.random.magnitude(16);
-            let lie = Injection { operation: Operation::Flush, after, count: 1, fault: Fault::Lie };
-            self.machine.flash.inject(lie);
-            self.machine.disk.inject(lie);
+        if in_order && self.life.random.chance(1, 4) && self.scenario.tearing != Tearing::TierAlone {
+            draw_policy(&mut self.scenario.tier, self.scenario.focus, &mut self.life.random);
         }
     }
 
     /// Adds what a tier did in one session.
     pub(super) fn count(&mut self, tier: &Tier) {
-        self.coverage.count_tier(tier.geometry().config(), &tier.statistics());
+        self.life.coverage.count_tier(tier.geometry().config(), &tier.statistics());
     }
 
     /// What a failed operation means: nothing when the power has failed, the end of the database when a

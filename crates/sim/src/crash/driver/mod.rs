@@ -9,6 +9,8 @@ pub(crate) mod panics;
 
 pub(crate) mod harm;
 
+pub(crate) mod planned;
+
 pub(crate) mod ages;
 
 pub(crate) mod excerpt;
@@ -17,9 +19,15 @@ pub(crate) mod terms;
 
 pub(crate) mod course;
 
+pub(crate) mod stop;
+
+pub(crate) mod life;
+
 pub(crate) mod watch;
 
 pub(crate) mod shrink;
+
+pub(crate) mod run;
 
 pub(crate) mod threads;
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use mezzanine_engine::Statistics;
-use mezzanine_volume::{TierConfig, VolumeStatistics};
+use mezzanine_device::memory::CutReport;
+use mezzanine_engine::{Statistics, TierConfig};
 use serde::Serialize;
 
 /// The version that a violation is reported with: together with the seed it replays the failure.
@@ -229,29 +229,27 @@ macro_rules! add_fields {
 }
 
 impl Coverage {
-    /// Adds what a volume with this tier did in one session.
-    pub(crate) fn count(&mut self, config: &TierConfig, statistics: &VolumeStatistics) {
-        self.hits += statistics.page_hits_memory + statistics.page_hits_flash;
-        let Some(tier) = &statistics.tier else { return };
-        self.count_queue(config, tier);
-        // At least so many groups had more than one page.
-        let beyond_the_first = tier.pages_written.saturating_sub(tier.groups_written - tier.groups_empty);
-        self.groups_of_several_pages += beyond_the_first.div_ceil(u64::from(config.group_pages.max(2) - 1));
-    }
-
-    /// Adds what a tier of a database did in one session.
+    /// Adds what a tier did in one session, and what it answered.
     pub(crate) fn count_tier(&mut self, config: &TierConfig, statistics: &Statistics) {
         self.hits += statistics.hits_memory + statistics.hits_flash;
         self.count_queue(config, statistics);
     }
 
-    fn count_queue(&mut self, config: &TierConfig, statistics: &Statistics) {
+    /// Adds what a tier did in one session, without what it answered.
+    pub(crate) fn count_queue(&mut self, config: &TierConfig, statistics: &Statistics) {
         self.second_chances += statistics.second_chances;
         self.groups += statistics.groups_written;
         self.stage_outs += statistics.disk_writes;
         self.segments += statistics.segments_written;
         self.queue_bytes += statistics.group_bytes_written;
         self.wraps += statistics.group_bytes_written / (config.frames * u64::from(config.page_size));
+    }
+
+    /// Adds what a power cut did to flash and disks.
+    pub(crate) fn count_cut(&mut self, flash: CutReport, disks: CutReport) {
+        self.torn_flash_writes += flash.torn;
+        self.torn_disk_writes += disks.torn;
+        self.lost_writes += flash.lost + disks.lost;
     }
 
     /// Adds the counts of another run.
@@ -317,27 +315,4 @@ impl Coverage {
             errors_hidden,
         );
     }
-}
-
-/// The result of [`crate::crash::run`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
-    /// The seed that was asked for.
-    pub seed: u64,
-    /// Power cuts simulated.
-    pub cuts: u64,
-    /// Worlds, each with its own configuration.
-    pub worlds: u64,
-    /// Of these, worlds of a database; the others are of a volume.
-    pub worlds_database: u64,
-    /// Of those of a volume, worlds whose parts are put back to earlier moments.
-    pub worlds_histories: u64,
-    /// Of the worlds, those of a volume with threads that carry out its jobs.
-    pub worlds_runners: u64,
-    /// Reads, writes, syncs, discards, changes of length and steps carried out.
-    pub operations: u64,
-    /// What was found; the world that shows one is not taken further.
-    pub violations: Vec<Violation>,
-    /// What was reached.
-    pub coverage: Coverage,
 }

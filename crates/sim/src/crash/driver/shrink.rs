@@ -5,15 +5,15 @@
 //! one, until nothing more can be left out or the world was run [`RUNS_MAX`] times.
 
 use super::excerpt::Excerpt;
+use super::life::Seeded;
 use super::report::Violation;
 use super::terms::{Feature, Terms};
-use crate::crash::kind::Kind;
 
 /// How often the world is run again for one violation: some seconds at most.
 const RUNS_MAX: u32 = 400;
 
-struct Shrinking {
-    kind: Kind,
+struct Shrinking<K> {
+    kind: K,
     runs: u32,
     terms: Terms,
     /// The shortest life so far.
@@ -22,7 +22,7 @@ struct Shrinking {
 }
 
 /// A shorter way to the violation that `lived`, the life of the world of these terms, ended with.
-pub(crate) fn shrink(kind: Kind, terms: &Terms, violation: Violation, lived: Excerpt) -> Violation {
+pub(crate) fn shrink(kind: impl Seeded, terms: &Terms, violation: Violation, lived: Excerpt) -> Violation {
     let terms = terms.clone();
     let mut shrinking = Shrinking { kind, runs: 0, terms, lived, violation };
     if shrinking.attempt(&shrinking.terms.without.clone(), shrinking.lived.clone()) {
@@ -31,7 +31,7 @@ pub(crate) fn shrink(kind: Kind, terms: &Terms, violation: Violation, lived: Exc
     shrinking.violation
 }
 
-impl Shrinking {
+impl<K: Seeded> Shrinking<K> {
     /// Runs the world so; if the same invariant breaks, that is the new shortest life.
     fn attempt(&mut self, without: &[Feature], only: Excerpt) -> bool {
         if self.runs == RUNS_MAX {
@@ -45,7 +45,7 @@ impl Shrinking {
                 // What took place is no longer than what was asked for; and it is what has to be asked for.
                 self.lived = outcome.lived;
                 self.terms = Terms { only: Some(self.lived.clone()), ..terms };
-                let replay = self.kind.replay(violation.seed, violation.cut + 1, &self.terms);
+                let replay = self.terms.replay(self.kind, violation.seed, violation.cut + 1);
                 self.violation = Violation { replay, ..violation };
                 true
             }

@@ -84,6 +84,13 @@ pub struct Terms {
     pub only: Option<Excerpt>,
 }
 
+impl Terms {
+    /// The command that shows the first `cuts` cuts of a world of this kind again.
+    pub(crate) fn replay(&self, kind: impl fmt::Display, seed: u64, cuts: u64) -> String {
+        format!("mezz sim crash --world {kind} --seed {seed} --cuts {cuts}{self}")
+    }
+}
+
 /// The options that ask for the same, each with a space before it.
 impl fmt::Display for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

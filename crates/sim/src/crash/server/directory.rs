@@ -4,25 +4,9 @@
 //! What the server must be from then on is what it was at that moment, if it starts: where nothing but the
 //! tier has pages it refuses, and else the tier is emptied.
 
-use mezzanine_device::memory::Image;
-
-use super::machine::Control;
+use super::kept::Directory;
 use super::world::World;
-use crate::crash::database::history::History;
-use crate::crash::database::log::{Log, Lsn};
-
-/// A copy of a data directory, and what is known of it.
-pub(super) struct Directory {
-    disk: Image,
-    log: Log,
-    control: Control,
-    marker: Option<String>,
-    /// The marker says that the server has gone on without the tier.
-    given_up: bool,
-    history: History,
-    acknowledged: Lsn,
-    dropped: Vec<Lsn>,
-}
+use crate::crash::database::log::Log;
 
 impl World {
     /// The data directory as it is.

@@ -12,53 +12,45 @@
 
 use std::fmt::Display;
 
-use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Random, splitmix};
-use mezzanine_device::{Device, DeviceErrorKind};
+use mezzanine_device::Device;
+use mezzanine_device::memory::{MemoryDevice, Operation, Random, splitmix};
 use mezzanine_engine::{Failure, PageId, given_up_page};
 
-use super::life::Server;
 use super::machine::Machine;
 use super::scenario::PAGE;
+use super::server::Server;
 use super::world::World;
 use crate::crash::database::contents;
-use crate::crash::database::stop::Stop;
+use crate::crash::driver::planned::{Failing, Planned};
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 /// Tells the numbers of errors of a start from others.
 const START: u64 = 0x57A7;
 
-/// An error that a device is to report.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Planned {
-    on_flash: bool,
-    operation: Operation,
-    /// How many of these had failed before.
-    before: u64,
-}
-
-impl Planned {
-    fn device(self, machine: &Machine) -> &MemoryDevice {
-        if self.on_flash { &machine.flash } else { &machine.disk }
+impl Machine {
+    fn device(&self, failing: Failing) -> &MemoryDevice {
+        failing.of(&self.flash, &self.disk)
     }
 }
 
 impl World {
     /// Plans an error for some time in this session.
     pub(super) fn plan_error(&mut self) {
-        if !self.scenario.errors || !self.random.chance(1, 4) {
+        if !self.scenario.errors || !self.life.random.chance(1, 4) {
             return;
         }
-        let on_flash = self.random.chance(2, 3);
-        let drawn = *self.random.pick(&[Operation::Flush, Operation::Write, Operation::Write]);
+        let on_flash = self.life.random.chance(2, 3);
+        let drawn = *self.life.random.pick(&[Operation::Flush, Operation::Write, Operation::Write]);
         // A failed write leaves any of its sectors, so a disk whose writes are atomic fails otherwise.
         let operation = if !on_flash && self.scenario.atomic_disk { Operation::Flush } else { drawn };
-        let after = self.random.magnitude(128);
+        let after = self.life.random.magnitude(128);
         self.plan(on_flash, operation, after);
     }
 
     /// Plans an error of flash for the start of this session, from numbers of its own.
     pub(super) fn plan_error_of_start(&mut self) {
-        let mut random = Random::new(splitmix(self.random.clone().next_u64() ^ START));
+        let mut random = Random::new(splitmix(self.life.random.clone().next_u64() ^ START));
         if self.scenario.errors && random.chance(1, 32) {
             let operation = *random.pick(&[Operation::Read, Operation::Flush, Operation::Write]);
             let after = random.magnitude(32);
@@ -67,21 +59,16 @@ impl World {
     }
 
     fn plan(&mut self, on_flash: bool, operation: Operation, after: u64) {
-        let planned = Planned { on_flash, operation, before: 0 };
-        let device = planned.device(&self.machine);
-        let before = device.faults_struck_in(operation);
-        device.inject(Injection { operation, after, count: 1, fault: Fault::Error(DeviceErrorKind::Io) });
-        self.planned = Some(Planned { before, ..planned });
+        let failing = if on_flash { Failing::Flash } else { Failing::Disk };
+        self.planned = Some(Planned::on(self.machine.device(failing), failing, operation, after));
         self.trace(|| format!("to fail: {:?}, after {after}", self.planned));
         self.failing = true;
-        self.coverage.errors_planned += 1;
+        self.life.coverage.errors_planned += 1;
     }
 
     /// Whether the error that was planned has been reported.
     pub(super) fn struck(&self) -> bool {
-        self.planned.is_some_and(|planned| {
-            planned.device(&self.machine).faults_struck_in(planned.operation) > planned.before
-        })
+        self.planned.is_some_and(|planned| planned.has_struck(self.machine.device(planned.failing)))
     }
 
     /// Whether an operation may fail: an error was reported, or may be at any time.
@@ -99,7 +86,7 @@ impl World {
     /// The server did not start, because flash has reported an error. It is started again.
     pub(super) fn failed_to_start(&mut self) -> Result<(), Stop> {
         self.trace(|| "flash has failed, and the server did not start".to_owned());
-        self.coverage.errors_fatal += 1;
+        self.life.coverage.errors_fatal += 1;
         self.error_outlived(true);
         self.process_died(false);
         Ok(())
@@ -109,8 +96,8 @@ impl World {
     /// lost what it had not made durable.
     pub(super) fn error_outlived(&mut self, powered: bool) {
         if let (Some(planned), true, true) = (self.planned, powered, self.struck()) {
-            let seed = self.random.next_u64();
-            planned.device(&self.machine).power_cut(seed);
+            let seed = self.life.random.next_u64();
+            self.machine.device(planned.failing).power_cut(seed);
         }
         self.forget_error();
     }
@@ -143,7 +130,7 @@ impl World {
             let read = self.machine.disk.read_at(&mut page, at);
             self.done("read the disk", read)?;
             if page == nothing {
-                self.coverage.damage_reported += 1;
+                self.life.coverage.damage_reported += 1;
                 contents::fill(&mut page, place, version);
                 let restored = self.machine.disk.write_at(&page, at).and_then(|()| self.machine.disk.flush());
                 self.done("restore a page", restored)?;
@@ -208,16 +195,16 @@ impl Server<'_> {
         // all of it when it could just be closed.
         self.world.given_up = !self.hosts[0].is_provably_clean();
         self.hosts.clear();
-        self.world.coverage.errors_outlived += 1;
+        self.world.life.coverage.errors_outlived += 1;
         self.world.check_without_tier()?;
         // Somebody restarts it at once.
-        if self.world.random.chance(1, 4) { Err(Stop::DeviceFailed) } else { Ok(()) }
+        if self.world.life.random.chance(1, 4) { Err(Stop::DeviceFailed) } else { Ok(()) }
     }
 
     /// A tier has failed because of the error that was reported, and of no other.
     fn check_cause(&self, failure: Option<Failure>) -> Result<(), Stop> {
         let planned = self.world.planned.filter(|_| self.world.struck());
-        let planned = planned.map(|planned| (planned.on_flash, planned.operation));
+        let planned = planned.map(|planned| (planned.failing == Failing::Flash, planned.operation));
         let right = match failure {
             None | Some(Failure::FlashRead { .. }) => false,
             Some(Failure::FlashWrite) => {
@@ -242,7 +229,7 @@ impl Server<'_> {
         self.hosts.clear();
         let world = self.world;
         // The devices are restarted, and have lost what they had not made durable.
-        let seed = world.random.next_u64();
+        let seed = world.life.random.next_u64();
         if world.machine.flash.faults_struck() > 0 {
             world.machine.flash.power_cut(seed);
         }
@@ -251,7 +238,7 @@ impl Server<'_> {
         }
         world.forget_error();
         world.machine.power.restore();
-        world.coverage.errors_fatal += 1;
+        world.life.coverage.errors_fatal += 1;
         world.process_died(false);
         Ok(())
     }

@@ -13,9 +13,9 @@
 use mezzanine_device::Device;
 
 use super::world::World;
-use crate::crash::database::stop::Stop;
 use crate::crash::driver::harm::Harm;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 /// Sessions of such a life, and those of them in which harm is done.
 const SESSIONS: u32 = 4;
@@ -25,40 +25,38 @@ impl World {
     /// Between two sessions, now and then.
     pub(super) fn live_on_harmed(&mut self) -> Result<(), Stop> {
         let unused = self.tampered.is_some() || self.machine.marker.0.read().is_none();
-        if !self.scenario.harm || unused || !self.random.chance(1, 16) {
+        if !self.scenario.harm || unused || !self.life.random.chance(1, 16) {
             return Ok(());
         }
         let needed = self.may_be_needed();
         let mut copy = self.copy();
         copy.scenario.errors = false;
-        let sectors = copy.random.chance(1, 2);
+        let sectors = copy.life.random.chance(1, 2);
         copy.harm = Some(Harm { sectors, ..Harm::default() });
-        self.coverage.damages += 1;
+        self.life.coverage.damages += 1;
         for session in 0..SESSIONS {
             if session == HARMED {
                 // What is bad stays so, and nothing more happens.
                 copy.harm.iter_mut().for_each(|harm| harm.over = true);
             }
-            if copy.random.chance(3, 4) {
-                copy.machine.power.crash_after(copy.random.magnitude(512));
+            if copy.life.random.chance(3, 4) {
+                copy.machine.power.crash_after(copy.life.random.magnitude(512));
             }
             if let (Some(harm), true) = (&mut copy.harm, session < HARMED && !sectors) {
-                harm.plan_bad_writes(&copy.machine.flash, &mut copy.random);
+                harm.plan_bad_writes(&copy.machine.flash, &mut copy.life.random);
             }
-            if let Some(random) = copy.course.session() {
-                copy.random = random;
-            }
+            copy.life.begins();
             // What comes to a page that cannot be read may fail.
             copy.failing = true;
-            let ended = copy.session();
+            let ended = copy.start_and_use();
             let needed = needed || copy.may_be_needed();
             copy.trace(|| format!("harmed, session {session}: {ended:?}"));
             if copy.judge_harmed(ended, needed, sectors)? {
                 break;
             }
         }
-        self.coverage.damage_reported += copy.coverage.damage_reported;
-        self.coverage.damage_refused += copy.coverage.damage_refused;
+        self.life.coverage.damage_reported += copy.life.coverage.damage_reported;
+        self.life.coverage.damage_refused += copy.life.coverage.damage_refused;
         Ok(())
     }
 
@@ -74,21 +72,21 @@ impl World {
         match ended {
             Ok(()) => {}
             Err(Stop::PowerFailed) => {
-                self.machine.cut(&mut self.random);
+                self.machine.cut(&mut self.life.random);
                 self.memory = None;
                 self.history.log_cut(&self.machine.log);
             }
             Err(Stop::Lost) if needed => {
-                self.coverage.damage_reported += 1;
+                self.life.coverage.damage_reported += 1;
                 return Ok(true);
             }
             // The server restarts from its log.
             Err(Stop::Lost) => {
-                self.coverage.damage_reported += 1;
+                self.life.coverage.damage_reported += 1;
                 self.process_died(false);
             }
             Err(Stop::Refused(_)) if needed || self.may_be_foreign() => {
-                self.coverage.damage_refused += 1;
+                self.life.coverage.damage_refused += 1;
                 return Ok(true);
             }
             Err(Stop::Refused(text)) => {
@@ -116,13 +114,13 @@ impl World {
     /// In the middle of a session of such a life.
     pub(super) fn do_harm(&mut self) {
         let Some(harm) = self.harm.as_mut().filter(|harm| !harm.over) else { return };
-        if !self.random.chance(1, 24) {
+        if !self.life.random.chance(1, 24) {
             return;
         }
         let (flash, bytes) = (&*self.machine.flash, self.machine.flash.len());
         match harm.sectors {
-            true => drop(harm.spoil_sector(flash, bytes, &mut self.random)),
-            false => drop(harm.flip_bit(flash, bytes, &mut self.random)),
+            true => drop(harm.spoil_sector(flash, bytes, &mut self.life.random)),
+            false => drop(harm.flip_bit(flash, bytes, &mut self.life.random)),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezzanine_device::memory::{MemoryDevice, Power, Random, Spent};
 use mezzanine_device::{Device, Request};
-use mezzanine_engine::{LogPosition, PageId};
+use mezzanine_engine::{LogPosition, PageId, RedoPoint};
 use mezzanine_ffi::host::{DiskRead, Server};
 use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::message::Refusal;
@@ -15,7 +15,12 @@ use crate::crash::database::log::{Log, LogEnds, Lsn, NoPower};
 use crate::crash::database::places::Space;
 
 /// This server never leaves its timeline.
-pub(super) const TIMELINE: u32 = 1;
+const TIMELINE: u32 = 1;
+
+/// A position in the log as the tier is told it.
+pub(super) fn redo_point(redo: Lsn) -> RedoPoint {
+    RedoPoint { redo, timeline: TIMELINE }
+}
 
 /// So often in a row nobody has anything to do before that counts as waiting for ever.
 const WAITS_MAX: u64 = 1000;

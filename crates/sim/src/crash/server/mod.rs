@@ -17,22 +17,26 @@
 //! - `known-tier`, `damage-noticed`: by `tamper`.
 //! - `no-unprovoked-error`, `assertion`: everywhere.
 
-mod directory;
-
-mod errors;
-
-mod later;
-
-mod life;
-
 mod machine;
 
 mod scenario;
 
+mod kept;
+
+pub mod world;
+
+mod server;
+
 mod start;
+
+mod errors;
+
+mod directory;
 
 mod tamper;
 
-pub mod world;
+mod later;
+
+mod life;
 
 pub use world::World;

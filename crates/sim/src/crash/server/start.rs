@@ -5,28 +5,23 @@ use std::sync::{Arc, Mutex};
 
 use mezzanine_device::Device;
 use mezzanine_device::memory::splitmix;
-use mezzanine_engine::{LastingMemory, RedoPoint};
+use mezzanine_engine::LastingMemory;
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::startup::{Adoption, Start, Started};
 
-use super::life::Server;
-use super::machine::{Relations, TIMELINE};
+use super::machine::{Relations, redo_point};
 use super::scenario::PAGE;
+use super::server::Server;
 use super::world::World;
 use crate::crash::database::contents::Content;
 use crate::crash::database::history::Verdict;
 use crate::crash::database::log::{Change, Lsn};
 use crate::crash::database::places::Place;
-use crate::crash::database::stop::Stop;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 /// The process that starts the server.
 const STARTUP: u32 = 1;
-
-/// A position in the log as the tier is told it.
-pub(super) fn redo_point(redo: Lsn) -> RedoPoint {
-    RedoPoint { redo, timeline: TIMELINE }
-}
 
 impl World {
     /// Starts the server on the tier, and lets its processes attach. No process has a view of a tier that the
@@ -108,7 +103,8 @@ impl World {
     /// Memory of the server before, if it is still there; else the system's, zeroed. Whether it is fresh.
     fn give_memory(&mut self, host: &mut Host) -> bool {
         let bytes = host.memory_bytes();
-        let again = self.memory.take().filter(|memory| memory.bytes() >= bytes && !self.random.chance(1, 8));
+        let again =
+            self.memory.take().filter(|memory| memory.bytes() >= bytes && !self.life.random.chance(1, 8));
         let fresh = again.is_none();
         let memory = again.unwrap_or_else(|| LastingMemory::filled(bytes, 0));
         host.use_lasting_memory(&memory, fresh);
@@ -123,14 +119,14 @@ impl World {
         if started.adoption == Adoption::Adopted && !given_up {
             return Ok(true);
         }
-        self.coverage.tiers_emptied += 1;
+        self.life.coverage.tiers_emptied += 1;
         if started.adoption == Adoption::Unusable && self.harm.is_some() {
             // The server goes on without a tier, until its next start.
             return Err(Stop::Lost);
         }
         if started.adoption == Adoption::Unusable && self.struck() {
             self.given_up = true;
-            self.coverage.errors_outlived += 1;
+            self.life.coverage.errors_outlived += 1;
             self.check_without_tier()?;
             return Ok(false);
         }
@@ -165,8 +161,8 @@ impl Server<'_> {
                     }
                 }
             }
-            self.world.coverage.records_redone += 1;
-            if self.world.random.chance(1, 8) {
+            self.world.life.coverage.records_redone += 1;
+            if self.world.life.random.chance(1, 8) {
                 self.work()?;
             }
         }

@@ -7,36 +7,26 @@
 
 use std::borrow::Cow;
 
-use mezzanine_device::memory::{Image, Random};
+use mezzanine_device::memory::Image;
 use mezzanine_engine::SyncMode;
 use mezzanine_engine::format::{
     FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState, tier_named_in,
 };
 use mezzanine_ffi::startup::provably_clean;
 
-use super::directory::Directory;
-use super::life::Server;
+use super::kept::Tampered;
 use super::scenario::PAGE;
+use super::server::Server;
 use super::world::World;
 use crate::crash::database::contents::Content;
-use crate::crash::database::stop::Stop;
-use crate::crash::driver::course::Course;
 use crate::crash::driver::harm::{damage_at_rest, each_superblock, newest_superblock, rename_tier};
 use crate::crash::driver::report::Invariant;
-
-/// The machine as it was, and whether a refusal is in order.
-pub(super) struct Tampered {
-    flash: Image,
-    marker: Option<String>,
-    /// Where an older one was put in its place.
-    directory: Option<Directory>,
-    needed: bool,
-}
+use crate::crash::driver::stop::Stop;
 
 impl World {
     /// Between two sessions, now and then.
     pub(super) fn tamper(&mut self) {
-        if !self.scenario.swaps || self.tampered.is_some() || !self.random.chance(1, 6) {
+        if !self.scenario.swaps || self.tampered.is_some() || !self.life.random.chance(1, 6) {
             return;
         }
         let mut image = self.machine.flash.snapshot();
@@ -47,7 +37,7 @@ impl World {
             directory: None,
             needed: self.is_needed(&image),
         };
-        let kind = self.random.below(7);
+        let kind = self.life.random.below(7);
         match kind {
             0 => self.machine.marker.0.put(None),
             1 => each_superblock(&mut image, |bytes| bytes.fill(0)),
@@ -58,7 +48,7 @@ impl World {
                 Some(older) => {
                     before.directory = Some(self.directory());
                     self.put_back(older);
-                    self.coverage.directories_put_back += 1;
+                    self.life.coverage.directories_put_back += 1;
                 }
                 None => {
                     self.older_directory = Some(self.directory());
@@ -78,7 +68,7 @@ impl World {
         self.trace(|| format!("tampered with, {kind}; needed: {}", before.needed));
         self.machine.flash.put_back(&image);
         self.tampered = Some(before);
-        self.coverage.flash_losses += 1;
+        self.life.coverage.flash_losses += 1;
     }
 
     /// Whether only a tier may have some pages, by what marker, control file or superblock say.
@@ -141,12 +131,12 @@ impl World {
         }
         if let Some(newest) = directory {
             self.put_back(newest);
-            self.coverage.directories_refused += 1;
+            self.life.coverage.directories_refused += 1;
         }
         self.machine.flash.put_back(&flash);
         self.machine.marker.0.put(marker);
         self.machine.power.restore();
-        self.coverage.tiers_refused += 1;
+        self.life.coverage.tiers_refused += 1;
         Ok(())
     }
 
@@ -157,20 +147,20 @@ impl World {
             return Ok(());
         }
         let mut copy = self.copy();
-        for done in damage_at_rest(&copy.machine.flash, PAGE as usize, &mut copy.random) {
+        for done in damage_at_rest(&copy.machine.flash, PAGE as usize, &mut copy.life.random) {
             copy.trace(|| format!("on the copy {done}"));
         }
         let outcome = copy.start_damaged();
-        self.coverage.damages += 1;
+        self.life.coverage.damages += 1;
         let needed = self.is_needed(&self.machine.flash.snapshot());
         match outcome {
             Ok(()) => Ok(()),
             Err(Stop::Lost) => {
-                self.coverage.damage_reported += 1;
+                self.life.coverage.damage_reported += 1;
                 Ok(())
             }
             Err(Stop::Refused(_)) if needed || copy.may_be_foreign() => {
-                self.coverage.damage_refused += 1;
+                self.life.coverage.damage_refused += 1;
                 Ok(())
             }
             // Damage to the newest groups looks like a torn write; a page may be as it was before them
@@ -185,16 +175,14 @@ impl World {
 
     pub(super) fn copy(&mut self) -> Self {
         let mut copy = Self::of(self.scenario.clone());
-        copy.course = Course::new(self.random.next_u64(), None);
+        copy.life = self.life.of_copy_with_a_course();
         copy.machine = self.machine.copy(self.scenario.disk_piece());
         copy.history = self.history.clone();
-        copy.random = Random::new(self.random.next_u64());
         copy.acknowledged = self.acknowledged;
         copy.dropped.clone_from(&self.dropped);
         copy.starts = self.starts;
         copy.relied = self.relied;
         copy.given_up = self.given_up;
-        copy.traced = self.traced;
         // The server of the original makes its memory anew.
         copy.memory = self.memory.take();
         copy.damaged = Some(false);
@@ -202,9 +190,9 @@ impl World {
     }
 
     fn start_damaged(&mut self) -> Result<(), Stop> {
-        let before = self.coverage.tiers_emptied;
+        let before = self.life.coverage.tiers_emptied;
         let hosts = self.start()?;
-        let emptied = self.coverage.tiers_emptied > before;
+        let emptied = self.life.coverage.tiers_emptied > before;
         let mut server = Server::new(self, hosts);
         let outcome = server.redo().and_then(|()| server.check_all());
         let failed = server.hosts.first().is_some_and(|host| host.tier().failure().is_some());

@@ -1,40 +1,31 @@
-//! One world: a machine, a server on it, and the life that they lead from cut to cut.
+//! One world: a machine, a server on it, and what is known of them.
 
 use std::fmt::Display;
 
-use mezzanine_device::memory::{Image, Random, splitmix};
+use mezzanine_device::memory::Image;
 use mezzanine_engine::LastingMemory;
 use mezzanine_ffi::host::Host;
 
-use super::directory::Directory;
-use super::errors::Planned;
+use super::kept::{Directory, Tampered};
 use super::machine::Machine;
 use super::scenario::Scenario;
-use super::tamper::Tampered;
+use crate::crash::database::checkers::compare_backup;
 use crate::crash::database::history::History;
 use crate::crash::database::log::Lsn;
 use crate::crash::database::relied::Relied;
-use crate::crash::database::stop::Stop;
-use crate::crash::driver::course::Course;
 use crate::crash::driver::harm::Harm;
-use crate::crash::driver::panics;
-use crate::crash::driver::report::{Coverage, Invariant, VERSION, Violation};
+use crate::crash::driver::life::{self, Life, Outcome};
+use crate::crash::driver::planned::Planned;
+use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 use crate::crash::driver::terms::{Feature, Terms};
-use crate::crash::kind::Kind;
-use crate::crash::volume::world::Outcome;
 
 /// A world. See the module.
 pub struct World {
+    pub(super) life: Life,
     pub(super) scenario: Scenario,
     pub(super) machine: Machine,
     pub(super) history: History,
-    /// The numbers of the part of the course that is under way.
-    pub(super) random: Random,
-    pub(super) course: Course,
-    terms: Terms,
-    pub(super) coverage: Coverage,
-    pub(super) operations: u64,
-    cuts: u64,
     /// Up to where the log was promised to survive.
     pub(super) acknowledged: Lsn,
     /// Where each relation was last dropped as a whole: its number is free when the redo pointer has passed
@@ -62,29 +53,20 @@ pub struct World {
     pub(super) harm: Option<Harm>,
     /// The flash device of this copy is damaged; whether a page was found as it was earlier.
     pub(super) damaged: Option<bool>,
-    pub(super) traced: bool,
-    pub(super) opening: bool,
 }
 
 impl World {
     /// The world of `seed` on these terms.
     pub fn on(seed: u64, terms: &Terms) -> Self {
-        let scenario = Scenario::draw(seed, terms);
-        let world = Self::of(scenario);
-        Self { course: Course::new(seed, terms.only.clone()), terms: terms.clone(), ..world }
+        Self { life: Life::on(seed, terms), ..Self::of(Scenario::draw(seed, terms)) }
     }
 
     pub(super) fn of(scenario: Scenario) -> Self {
         let flash_bytes = scenario.settings.flash_bytes;
         Self {
+            life: Life::of(scenario.seed),
             machine: Machine::new(flash_bytes, scenario.disk_bytes(), scenario.disk_piece()),
             history: History::new(&scenario.space),
-            random: Random::new(splitmix(scenario.seed)),
-            course: Course::new(scenario.seed, None),
-            terms: Terms::default(),
-            coverage: Coverage::default(),
-            operations: 0,
-            cuts: 0,
             acknowledged: 0,
             dropped: vec![0; scenario.space.all_relations() as usize],
             memory: None,
@@ -98,8 +80,6 @@ impl World {
             starts: 0,
             harm: None,
             damaged: None,
-            traced: false,
-            opening: false,
             scenario,
         }
     }
@@ -112,14 +92,12 @@ impl World {
     /// Lets the world tell on standard error what it does.
     #[must_use]
     pub fn traced(mut self) -> Self {
-        self.traced = true;
+        self.life.traced = true;
         self
     }
 
     pub(super) fn trace(&self, text: impl Fn() -> String) {
-        if self.traced {
-            eprintln!("{:>6} {}", self.machine.power.operations(), text());
-        }
+        self.life.tell(&self.machine.power, text);
     }
 
     /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always
@@ -129,80 +107,15 @@ impl World {
     }
 
     /// Lives through `cuts` power cuts or to the first violation.
-    pub fn live(mut self, cuts: u64) -> Outcome {
-        let found = match panics::catch(|| self.sessions(cuts)) {
-            Ok(stop) => stop.finding(),
-            Err(message) => Some((Invariant::Assertion, message)),
-        };
-        let violation = found.map(|(invariant, text)| Violation {
-            invariant,
-            seed: self.scenario.seed,
-            cut: self.cuts,
-            version: VERSION.to_owned(),
-            text: format!("{text}; record {}, {}", self.machine.log.end(), self.scenario.summary()),
-            replay: Kind::Server.replay(self.scenario.seed, self.cuts + 1, &self.terms),
-        });
-        let lived = self.course.into_lived();
-        Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation, lived }
-    }
-
-    /// One session after the other; returns at the last cut, or what was violated.
-    fn sessions(&mut self, cuts: u64) -> Stop {
-        while self.cuts < cuts {
-            let Some(random) = self.course.session() else { break };
-            self.random = random;
-            if self.random.chance(1, 3) {
-                self.machine.power.crash_after(self.random.magnitude(64));
-            }
-            let ended = match self.session() {
-                Ok(()) => {
-                    self.machine.power.restore();
-                    Ok(())
-                }
-                Err(Stop::PowerFailed) => self.power_failed(),
-                Err(Stop::Refused(reason)) => self.refused(reason),
-                Err(stop) => Err(stop),
-            };
-            let looked = ended.and_then(|()| match self.random.chance(1, 16) {
-                true => self.look_at_damage(),
-                false => Ok(()),
-            });
-            if let Err(stop) = looked {
-                return stop;
-            }
-            if let Err(stop) = self.live_on_harmed() {
-                return stop;
-            }
-            self.tamper();
-        }
-        Stop::PowerFailed
-    }
-
-    /// The power has failed: decides what the devices keep, and looks at what can be seen without the server.
-    fn power_failed(&mut self) -> Result<(), Stop> {
-        self.random = self.course.after_cut(&self.machine.power);
-        self.cuts += 1;
-        match self.opening {
-            true => self.coverage.cuts_inside_recovery += 1,
-            false => self.coverage.cuts_in_use += 1,
-        }
-        self.machine.cut(&mut self.random);
-        self.memory = None;
-        self.history.log_cut(&self.machine.log);
-        self.trace(|| format!("power cut {}, {:?}", self.cuts, self.machine.control.read()));
-        self.forget_error();
-        if self.machine.log.end() < self.acknowledged {
-            let text = format!("the log ends at {} before {}", self.machine.log.end(), self.acknowledged);
-            return Err(Stop::violated(Invariant::Commits, text));
-        }
-        Ok(())
+    pub fn live(self, cuts: u64) -> Outcome {
+        life::live(self, cuts)
     }
 
     /// The server's processes are gone, and its memory is still there.
     pub(super) fn process_died(&mut self, in_order: bool) {
         self.trace(|| format!("the server is gone, in order: {in_order}"));
-        self.coverage.kills += u64::from(!in_order);
-        self.coverage.records_lost += self.machine.log.process_died();
+        self.life.coverage.kills += u64::from(!in_order);
+        self.life.coverage.records_lost += self.machine.log.process_died();
         self.history.log_cut(&self.machine.log);
     }
 
@@ -238,14 +151,8 @@ impl World {
     pub(super) fn check_disk_alone(&mut self, when: &str) -> Result<(), Stop> {
         let redo = self.machine.control.read().redo;
         let page = scenario_page();
-        let compared = crate::crash::database::checkers::compare_backup(
-            &self.history,
-            &self.machine.log,
-            &self.machine.disk,
-            page,
-            redo,
-        );
-        self.coverage.disks_compared += 1;
+        let compared = compare_backup(&self.history, &self.machine.log, &self.machine.disk, page, redo);
+        self.life.coverage.disks_compared += 1;
         compared.map_err(|wrong| {
             self.note_older(wrong.found);
             // Under a harmed tier it is a page that may be older, wherever that is seen first.
@@ -257,7 +164,7 @@ impl World {
     /// Adds what a tier did in one session.
     pub(super) fn count(&mut self, host: &Host) {
         let tier = host.tier();
-        self.coverage.count_tier(tier.geometry().config(), &tier.statistics());
+        self.life.coverage.count_tier(tier.geometry().config(), &tier.statistics());
     }
 }
 

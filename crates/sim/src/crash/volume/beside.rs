@@ -12,8 +12,9 @@ use mezzanine_volume::VolumeError;
 
 use super::checkers::pages;
 use super::pattern;
-use super::world::{Session, Stop, World, trace};
+use super::world::{Session, World, trace};
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 type Found = Arc<Mutex<Option<Result<Vec<u8>, VolumeError>>>>;
 
@@ -47,7 +48,7 @@ fn read(world: &mut World, session: &Session, seldom: u64, spread: u64) -> Resul
     if world.runners.is_none() {
         return Ok(None);
     }
-    let mut aside = Random::new(splitmix(world.random.clone().next_u64() ^ 0x6265_7369_6465 ^ seldom));
+    let mut aside = Random::new(splitmix(world.life.random.clone().next_u64() ^ 0x6265_7369_6465 ^ seldom));
     if !aside.chance(1, seldom) {
         return Ok(None);
     }
@@ -95,7 +96,7 @@ pub(super) fn end(world: &mut World, reading: Option<Reading>) -> Result<(), Sto
     }
     let mut after = vec![0; page_bytes as usize];
     world.models[file].present_bytes(offset, &mut after);
-    world.coverage.reads_beside += 1;
+    world.life.coverage.reads_beside += 1;
     if found == before || found == after {
         return Ok(());
     }

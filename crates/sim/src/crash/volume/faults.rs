@@ -5,36 +5,18 @@
 //! The process then goes on, or ends there. Whatever it does, what was acknowledged before and after holds
 //! once the devices are in order again.
 
-use std::cell::Cell;
-
 use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Fault, Injection, Operation};
 use mezzanine_volume::VolumeErrorKind;
 
-use super::costs::{Met, REPLACE, Struck, changes_tier};
+use super::costs::{Met, REPLACE, changes_tier};
+use super::failing::{Faults, READS_OF_SILENCE};
 use super::machine::{Machine, SidecarFault};
 use super::operations;
-use super::world::{Drained, Session, Stop, World, trace};
+use super::world::{Session, World, trace};
 use crate::crash::driver::report::Invariant;
-
-/// A device that fails so many reads in a row may pass for one that answers none: of a run, of a page by
-/// itself, and of both superblocks.
-pub(super) const READS_OF_SILENCE: u64 = 4;
-
-/// What may fail in this session, and what had failed before it.
-#[derive(Debug, Default)]
-pub(super) struct Faults {
-    /// Something is planned to fail.
-    pub(super) planned: bool,
-    /// How many reads of flash are to fail, at most.
-    pub(super) flash_reads: u64,
-    /// A change of the tier as a whole has failed in this session.
-    change_failed: Cell<bool>,
-    /// A replacement of the flash device has.
-    replacement_failed: Cell<bool>,
-    /// What had failed before it was planned, of anything and by what it was.
-    struck_before: (u64, Struck),
-}
+use crate::crash::driver::stop::Stop;
+use crate::crash::volume::model::Drained;
 
 impl World {
     /// Lets devices fail in the session to come, if this is a world in which they do. Some stay broken over
@@ -42,15 +24,15 @@ impl World {
     pub(super) fn plan_faults(&mut self) {
         self.faults.change_failed.set(false);
         self.faults.replacement_failed.set(false);
-        if self.faults.planned && self.random.chance(3, 4) {
+        if self.faults.planned && self.life.random.chance(3, 4) {
             self.machine.heal();
             self.faults.planned = false;
         }
-        if !self.scenario.errors || self.faults.planned || self.random.chance(1, 2) {
+        if !self.scenario.errors || self.faults.planned || self.life.random.chance(1, 2) {
             return;
         }
         self.expect_faults();
-        for _ in 0..self.random.between(1, 2) {
+        for _ in 0..self.life.random.between(1, 2) {
             self.plan_fault();
         }
     }
@@ -62,12 +44,12 @@ impl World {
     }
 
     fn plan_fault(&mut self) {
-        let after = self.random.magnitude(128) - 1;
-        let count = *self.random.pick(&[1, 1, 2, u64::MAX]);
-        let no_space = self.random.chance(1, 2);
-        let file = self.random.below(self.machine.disks.len() as u64) as usize;
-        self.coverage.errors_planned += 1;
-        if self.random.chance(1, 6) {
+        let after = self.life.random.magnitude(128) - 1;
+        let count = *self.life.random.pick(&[1, 1, 2, u64::MAX]);
+        let no_space = self.life.random.chance(1, 2);
+        let file = self.life.random.below(self.machine.disks.len() as u64) as usize;
+        self.life.coverage.errors_planned += 1;
+        if self.life.random.chance(1, 6) {
             let fault = SidecarFault { after: after % 8, count, no_space };
             trace!(self, "sidecar {file} is to fail: {fault:?}");
             self.machine.sidecars[file].inject(fault);
@@ -84,8 +66,8 @@ impl World {
         ];
         let kind = if no_space { DeviceErrorKind::NoSpace } else { DeviceErrorKind::Io };
         let fault = Fault::Error(kind);
-        let injection = Injection { operation: *self.random.pick(&kinds), after, count, fault };
-        let on_flash = self.random.chance(1, 2);
+        let injection = Injection { operation: *self.life.random.pick(&kinds), after, count, fault };
+        let on_flash = self.life.random.chance(1, 2);
         trace!(self, "to fail on {}: {injection:?}", if on_flash { "flash" } else { "a disk" });
         if on_flash && injection.operation == Operation::Read {
             self.faults.flash_reads = self.faults.flash_reads.saturating_add(count);
@@ -170,7 +152,7 @@ impl World {
     /// An operation failed and its session goes on: each part of its change was made or not. `before` is the
     /// number of the last change before it.
     pub(super) fn go_on_after_failure(&mut self, session: &Session, before: u32) -> Result<(), Stop> {
-        self.coverage.errors_outlived += 1;
+        self.life.coverage.errors_outlived += 1;
         self.drained = Drained::No;
         for (file, model) in self.models.iter_mut().enumerate() {
             let len = session.files[file].len();
@@ -188,11 +170,11 @@ impl World {
         self.machine.power.restore();
         self.models_crashed();
         self.drained = Drained::No;
-        self.coverage.errors_fatal += 1;
-        if self.random.chance(1, 2) {
+        self.life.coverage.errors_fatal += 1;
+        if self.life.random.chance(1, 2) {
             // A device that failed may have lost what it was to make durable.
             trace!(self, "the devices lose what was not flushed");
-            self.machine.cut(&mut self.random);
+            self.machine.cut(&mut self.life.random);
         }
     }
 }

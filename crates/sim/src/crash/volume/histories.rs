@@ -17,99 +17,20 @@
 use std::sync::Arc;
 
 use mezzanine_device::memory::{Random, splitmix};
-use mezzanine_volume::{TierConfig, Volume, VolumeConfig};
+use mezzanine_volume::{Volume, VolumeConfig};
 
 use super::checkers::mixes;
-use super::machine::Snapshot;
 use super::model::FileModel;
-use super::world::{Drained, Session, Stop, World, trace};
+use super::moments::Moment;
+use super::world::{Session, World, trace};
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
+use crate::crash::volume::model::Drained;
 
 /// Moments that are kept at a time.
 const MOMENTS_MAX: usize = 10;
 /// More openings than a superblock keeps nonces.
 const OPENINGS_MAX: u64 = 80;
-
-/// The machine at one moment, and what is known of it.
-pub(super) struct Moment {
-    /// Ascending in every life.
-    pub(super) id: usize,
-    pub(super) snapshot: Snapshot,
-    pub(super) models: Vec<FileModel>,
-    pub(super) tier: TierConfig,
-    drained: Drained,
-    disk_first: bool,
-    mode_in_doubt: bool,
-    closed: bool,
-    accepted_only: bool,
-}
-
-/// What lies before a moment in a life.
-struct Before {
-    /// The moment of the flash device.
-    flash: usize,
-    /// Those of the files, where they are others: the life goes on with what was put together.
-    files: Option<Vec<usize>>,
-}
-
-/// The moments of all lives so far.
-#[derive(Default)]
-pub(super) struct Histories {
-    pub(super) moments: Vec<Arc<Moment>>,
-    /// For each moment ever noted, by number, what lies before it. Number 0 is the beginning.
-    before: Vec<Before>,
-    /// The last moment of the present life.
-    now: usize,
-    /// Those of the files until the next one, where they are others.
-    files_now: Option<Vec<usize>>,
-    openings: u64,
-    /// What was put together was accepted in the present sync mode, and not opened since: another mode may
-    /// refuse it.
-    accepted_only: bool,
-    /// How often a disk was given another state than its sidecar saw.
-    pub(super) disks_replaced: u64,
-}
-
-impl Histories {
-    /// Whether the one moment lies before the other in the life of the flash device, or is it.
-    pub(super) fn is_before(&self, earlier: usize, later: usize) -> bool {
-        let mut at = later;
-        while at > earlier {
-            at = self.flash_before(at);
-        }
-        at == earlier
-    }
-
-    /// The same in the life of a file. They differ once a flash device goes on with an older file that lacks
-    /// nothing: what became of the file in between is another copy's life then.
-    pub(super) fn is_before_in_file(&self, file: usize, earlier: usize, later: usize) -> bool {
-        let mut at = later;
-        while at > earlier {
-            let before = self.before.get(at - 1).and_then(|before| before.files.as_ref());
-            at = before.map_or_else(|| self.flash_before(at), |files| files[file]);
-        }
-        at == earlier
-    }
-
-    /// The last moment that the lives of two flash devices have in common.
-    pub(super) fn last_common(&self, one: usize, other: usize) -> usize {
-        let mut at = one.min(other);
-        while !(self.is_before(at, one) && self.is_before(at, other)) {
-            at = self.flash_before(at);
-        }
-        at
-    }
-
-    fn flash_before(&self, moment: usize) -> usize {
-        self.before.get(moment - 1).map_or(0, |before| before.flash)
-    }
-
-    fn next(&mut self) -> usize {
-        self.before.push(Before { flash: self.now, files: self.files_now.take() });
-        self.now = self.before.len();
-        self.now
-    }
-}
 
 impl World {
     /// Each opening has a nonce of its own where copies are opened.
@@ -141,7 +62,7 @@ impl World {
             drained: self.drained,
             disk_first: self.disk_first,
             mode_in_doubt: self.mode_in_doubt,
-            closed: self.was_closed(),
+            closed: self.closed,
             accepted_only: self.histories.accepted_only,
         })
     }
@@ -164,13 +85,13 @@ impl World {
         self.scenario.tier = moment.tier.clone();
         (self.drained, self.formatted) = (moment.drained, true);
         (self.disk_first, self.mode_in_doubt) = (moment.disk_first, moment.mode_in_doubt);
-        self.set_closed(moment.closed);
+        self.closed = moment.closed;
     }
 }
 
 /// Numbers that no other part of the life draws from.
 fn aside(world: &World) -> Random {
-    Random::new(splitmix(world.random.clone().next_u64() ^ 0x6d6f_6d65_6e74))
+    Random::new(splitmix(world.life.random.clone().next_u64() ^ 0x6d6f_6d65_6e74))
 }
 
 /// To be called after each operation.
@@ -225,7 +146,7 @@ fn put_back(world: &mut World, moment: &Moment) {
     world.models.clone_from(&moment.models);
     world.take_over(moment);
     world.models_crashed();
-    world.coverage.rollbacks += 1;
+    world.life.coverage.rollbacks += 1;
 }
 
 /// Goes on with what was put together and found right.
@@ -241,7 +162,7 @@ fn go_on_with(world: &mut World, joined: mixes::Joined) {
     (world.drained, world.formatted) = (Drained::No, true);
     (world.scenario.tier.sync_mode, world.mode_in_doubt) = (sync_mode, false);
     (world.histories.files_now, world.histories.accepted_only) = (Some(files), true);
-    world.coverage.mixes_lived_on += 1;
+    world.life.coverage.mixes_lived_on += 1;
 }
 
 /// Opens the volume again and again with one file alone, and has it killed each time.
@@ -266,7 +187,7 @@ fn open_without_a_file(world: &mut World, random: &mut Random) -> Result<(), Sto
             return Err(Stop::Violated(Invariant::Versions, text));
         }
         world.release(Session { volume: volume.into(), files: vec![attached] });
-        world.coverage.openings_without_a_file += 1;
+        world.life.coverage.openings_without_a_file += 1;
     }
     Ok(())
 }

@@ -20,17 +20,21 @@ pub mod machine;
 
 pub mod scenario;
 
-mod faults;
+mod failing;
 
-mod histories;
-
-pub mod world;
+mod moments;
 
 mod fibers;
 
 mod turns;
 
 mod runners;
+
+pub mod world;
+
+mod faults;
+
+mod histories;
 
 mod beside;
 
@@ -43,6 +47,8 @@ mod replacement;
 mod spares;
 
 pub mod checkers;
+
+pub mod life;
 
 pub mod exhaustive;
 

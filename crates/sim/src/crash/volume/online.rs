@@ -8,8 +8,10 @@ use mezzanine_volume::{SyncMode, TierConfig, VolumeConfig, VolumeError, VolumeEr
 
 use super::checkers::disk;
 use super::model::FileModel;
-use super::world::{Drained, Session, Stop, World, trace};
+use super::world::{Session, World, trace};
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
+use crate::crash::volume::model::Drained;
 
 /// Switches the sync mode, or stops or resumes admission.
 pub(super) fn change(world: &mut World, session: &Session) -> Result<(), Stop> {
@@ -17,8 +19,8 @@ pub(super) fn change(world: &mut World, session: &Session) -> Result<(), Stop> {
     if session.volume.state() != VolumeState::Ok {
         return Ok(());
     }
-    let on = world.random.chance(1, 2);
-    match world.random.chance(1, 2) {
+    let on = world.life.random.chance(1, 2);
+    match world.life.random.chance(1, 2) {
         true => switch(world, session, if on { SyncMode::Durable } else { SyncMode::Through }),
         false => set_admission(world, session, on),
     }
@@ -54,7 +56,7 @@ fn switch(world: &mut World, session: &Session, mode: SyncMode) -> Result<(), St
     world.done("switch the sync mode", switched)?;
     world.scenario.tier.sync_mode = mode;
     world.mode_in_doubt = false;
-    world.coverage.switches += 1;
+    world.life.coverage.switches += 1;
     changed(world, session, was_alone)
 }
 
@@ -66,7 +68,7 @@ fn set_admission(world: &mut World, session: &Session, on: bool) -> Result<(), S
         return Ok(());
     }
     world.done("change the admission", set)?;
-    world.coverage.admission_changes += 1;
+    world.life.coverage.admission_changes += 1;
     changed(world, session, was_alone)
 }
 
@@ -102,14 +104,14 @@ impl World {
     /// and `through` may be refused ([`World::may_refuse`]). What was put together is opened as it was
     /// accepted: a file whose sidecar is missing counts as it is in `through` alone.
     pub(super) fn config_to_open(&mut self) -> VolumeConfig {
-        let switches = self.scenario.switches && self.random.chance(1, 8) && !self.is_accepted_only();
+        let switches = self.scenario.switches && self.life.random.chance(1, 8) && !self.is_accepted_only();
         if switches && !self.scenario.tier.design.has_slots() {
             self.mode_in_doubt |= self.scenario.tier.sync_mode == SyncMode::Through;
             self.scenario.tier.sync_mode = SyncMode::Durable;
             return self.scenario.volume();
         }
         let config = self.scenario.volume();
-        if !self.mode_in_doubt || self.random.chance(1, 2) {
+        if !self.mode_in_doubt || self.life.random.chance(1, 2) {
             return config;
         }
         VolumeConfig { tier: TierConfig { sync_mode: SyncMode::Through, ..config.tier.clone() }, ..config }

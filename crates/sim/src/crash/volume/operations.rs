@@ -14,20 +14,22 @@ use super::model::FileModel;
 use super::online;
 use super::pattern;
 use super::replacement;
-use super::world::{Drained, Session, Stop, World, trace};
+use super::world::{Session, World, trace};
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
+use crate::crash::volume::model::Drained;
 
 /// Draws one operation and carries it out.
 pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
-    world.operations += 1;
-    let file = world.random.below(world.models.len() as u64) as usize;
-    if world.scenario.resizes && world.random.chance(1, 24) {
+    world.life.operations += 1;
+    let file = world.life.random.below(world.models.len() as u64) as usize;
+    if world.scenario.resizes && world.life.random.chance(1, 24) {
         return resize(world, session);
     }
-    if world.scenario.switches && world.random.chance(1, 32) {
+    if world.scenario.switches && world.life.random.chance(1, 32) {
         return beside::across(world, session, online::change);
     }
-    if world.scenario.replaces && world.random.chance(1, 24) {
+    if world.scenario.replaces && world.life.random.chance(1, 24) {
         return beside::across(world, session, replacement::replace);
     }
     let operation = draw(world);
@@ -35,13 +37,13 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
     match operation {
         0 => write_pages(world, session, file, 1),
         1 => {
-            let count = world.random.between(2, 6);
+            let count = world.life.random.between(2, 6);
             write_pages(world, session, file, count)
         }
         2 => write_bytes(world, session, file),
         3 => {
             let page = page(world);
-            match world.random.chance(1, 8) && !is_resized(session) && world.runners.is_none() {
+            match world.life.random.chance(1, 8) && !is_resized(session) && world.runners.is_none() {
                 true => read_page_meanwhile(world, session, file, page),
                 false => pages::read(world, session, file, page, 1),
             }
@@ -49,15 +51,15 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
         4 => read_bytes(world, session, file),
         5 => sync(world, session, file),
         6 => {
-            if world.scenario.tier.ahead_frames > 0 && world.random.chance(1, 4) {
-                session.volume.set_disk_utilisation(world.random.below(1001) as u32);
+            if world.scenario.tier.ahead_frames > 0 && world.life.random.chance(1, 4) {
+                session.volume.set_disk_utilisation(world.life.random.below(1001) as u32);
             }
             session.volume.step();
             Ok(())
         }
         7 => {
             settle(world, session);
-            match world.random.chance(1, 2) && !is_resized(session) && world.runners.is_none() {
+            match world.life.random.chance(1, 2) && !is_resized(session) && world.runners.is_none() {
                 true => step_meanwhile(world, session, file),
                 false => Ok(()),
             }
@@ -71,7 +73,7 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
 
 fn draw(world: &mut World) -> usize {
     let shares = world.scenario.weights.shares();
-    let mut at = world.random.below(shares.iter().sum());
+    let mut at = world.life.random.below(shares.iter().sum());
     for (operation, share) in shares.iter().enumerate() {
         if at < *share {
             return operation;
@@ -83,9 +85,9 @@ fn draw(world: &mut World) -> usize {
 
 /// A page of a file: most of the time a hot one.
 fn page(world: &mut World) -> u64 {
-    let hot = world.random.chance(world.scenario.hot_share, 16);
+    let hot = world.life.random.chance(world.scenario.hot_share, 16);
     let pages = if hot { world.scenario.pages_hot } else { world.scenario.pages_max };
-    world.random.below(pages)
+    world.life.random.below(pages)
 }
 
 fn write_pages(world: &mut World, session: &Session, file: usize, count: u64) -> Result<(), Stop> {
@@ -97,8 +99,8 @@ fn write_pages(world: &mut World, session: &Session, file: usize, count: u64) ->
 
 fn write_bytes(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
     let page_bytes = world.scenario.page_bytes();
-    let offset = page(world) * page_bytes + world.random.below(page_bytes);
-    let len = world.random.magnitude(2 * page_bytes);
+    let offset = page(world) * page_bytes + world.life.random.below(page_bytes);
+    let len = world.life.random.magnitude(2 * page_bytes);
     write(world, session, file, offset, len)
 }
 
@@ -137,8 +139,8 @@ fn changing(world: &mut World) -> u32 {
 
 fn read_bytes(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
     let page_bytes = world.scenario.page_bytes();
-    let offset = page(world) * page_bytes + world.random.below(page_bytes);
-    let len = world.random.magnitude(2 * page_bytes);
+    let offset = page(world) * page_bytes + world.life.random.below(page_bytes);
+    let len = world.life.random.magnitude(2 * page_bytes);
     pages::settle(world, session, file, offset, len)?;
     let mut found = std::mem::take(&mut world.buffer);
     found.clear();
@@ -186,7 +188,7 @@ fn read_page_meanwhile(world: &mut World, session: &Session, file: usize, page: 
     world.models[file].present_bytes(offset, &mut before);
     let work = Meantime::draw(world, session, file, page);
     let failure = Arc::clone(&work.failure);
-    let (reads_before, after_the_read) = (world.random.below(2), world.random.chance(1, 2));
+    let (reads_before, after_the_read) = (world.life.random.below(2), world.life.random.chance(1, 2));
     world.machine.meanwhile.plan(At::LoneReads, reads_before, after_the_read, move || work.carry_out());
     let mut found = vec![0; page_bytes as usize];
     let read = session.files[file].read_at(&mut found, offset);
@@ -196,7 +198,7 @@ fn read_page_meanwhile(world: &mut World, session: &Session, file: usize, page: 
     world.done("read", read)?;
     let mut after = vec![0; page_bytes as usize];
     world.models[file].present_bytes(offset, &mut after);
-    world.coverage.reads_interrupted += 1;
+    world.life.coverage.reads_interrupted += 1;
     if found == before || found == after {
         return Ok(());
     }
@@ -228,25 +230,25 @@ fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(
         return Ok(());
     }
     let pages = world.models[file].len() / world.scenario.page_bytes();
-    for _ in 0..world.random.below(u64::from(world.scenario.tier.group_pages) + 1) {
+    for _ in 0..world.life.random.below(u64::from(world.scenario.tier.group_pages) + 1) {
         write_pages(world, session, file, 1)?;
     }
     let target = page(world);
     if target >= pages {
         return Ok(());
     }
-    let steps = world.random.between(0, 4);
+    let steps = world.life.random.between(0, 4);
     let work = Meantime { inside_a_job: true, ..Meantime::of(world, session, file, &[target], steps) };
     let failure = Arc::clone(&work.failure);
     let (at, before) =
-        if world.random.chance(1, 2) { (At::Reads, 0) } else { (At::Any, world.random.below(3)) };
-    world.machine.meanwhile.plan(at, before, world.random.chance(1, 2), move || work.carry_out());
-    for _ in 0..world.random.between(1, 4) {
+        if world.life.random.chance(1, 2) { (At::Reads, 0) } else { (At::Any, world.life.random.below(3)) };
+    world.machine.meanwhile.plan(at, before, world.life.random.chance(1, 2), move || work.carry_out());
+    for _ in 0..world.life.random.between(1, 4) {
         session.volume.step();
     }
     world.machine.meanwhile.make_up();
     let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-    world.coverage.jobs_interrupted += 1;
+    world.life.coverage.jobs_interrupted += 1;
     failed.map_or(Ok(()), |error| Err(world.failed("write during a job", &error)))
 }
 
@@ -279,15 +281,15 @@ impl Meantime {
         let page_bytes = world.scenario.page_bytes();
         let pages = world.models[file].len() / page_bytes;
         let mut targets = Vec::new();
-        let itself = world.random.chance(1, 2);
-        for number in 0..world.random.magnitude(24) {
+        let itself = world.life.random.chance(1, 2);
+        for number in 0..world.life.random.magnitude(24) {
             let target = if number == 0 && itself { page } else { self::page(world) };
             // At most one write of the page that is read, so that it has one version before and one after.
             if target < pages && (target != page || number == 0) {
                 targets.push(target);
             }
         }
-        let steps = world.random.between(0, 3);
+        let steps = world.life.random.between(0, 3);
         Self::of(world, session, file, &targets, steps)
     }
 
@@ -354,10 +356,10 @@ fn discard(world: &mut World, session: &Session, file: usize) -> Result<(), Stop
         return Ok(());
     }
     let page_bytes = world.scenario.page_bytes();
-    let (offset, count) = if world.random.chance(2, 3) {
-        (page(world) * page_bytes, world.random.magnitude(8) * page_bytes)
+    let (offset, count) = if world.life.random.chance(2, 3) {
+        (page(world) * page_bytes, world.life.random.magnitude(8) * page_bytes)
     } else {
-        (world.random.below(len), world.random.magnitude(3 * page_bytes))
+        (world.life.random.below(len), world.life.random.magnitude(3 * page_bytes))
     };
     let count = count.min(len.saturating_sub(offset));
     if count == 0 {
@@ -385,10 +387,10 @@ pub(super) fn discard_range(
 
 fn shrink(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
     let (len, page_bytes) = (world.models[file].len(), world.scenario.page_bytes());
-    let new_len = match world.random.below(4) {
-        0 => world.random.below(len + 1),
-        1 => world.random.below(len / page_bytes + 1) * page_bytes,
-        _ => len.saturating_sub(world.random.magnitude(8) * page_bytes),
+    let new_len = match world.life.random.below(4) {
+        0 => world.life.random.below(len + 1),
+        1 => world.life.random.below(len / page_bytes + 1) * page_bytes,
+        _ => len.saturating_sub(world.life.random.magnitude(8) * page_bytes),
     };
     if new_len >= len {
         return Ok(());
@@ -418,8 +420,8 @@ fn extend(world: &mut World, session: &Session, file: usize) -> Result<(), Stop>
     if len >= most {
         return Ok(());
     }
-    let by = world.random.magnitude(most - len);
-    let whole = world.random.chance(1, 2);
+    let by = world.life.random.magnitude(most - len);
+    let whole = world.life.random.chance(1, 2);
     let new_len = if whole { (len + by).next_multiple_of(page_bytes).min(most) } else { len + by };
     extend_to(world, session, file, new_len)
 }
@@ -446,7 +448,7 @@ pub(super) fn drain(world: &mut World, session: &Session) -> Result<(), Stop> {
 /// one.
 fn resize(world: &mut World, session: &Session) -> Result<(), Stop> {
     let Some(progress) = session.volume.resize_progress() else { return Ok(()) };
-    let bytes = progress.bytes_max - world.random.magnitude(progress.bytes_max - 1);
+    let bytes = progress.bytes_max - world.life.random.magnitude(progress.bytes_max - 1);
     trace!(world, "resize to {bytes} bytes, of {}", progress.bytes_max);
     match session.volume.resize(bytes) {
         // Most sizes are too small for the tier's other parameters.

@@ -13,8 +13,10 @@ use super::machine::Machine;
 use super::model::FileModel;
 use super::online::is_tier_alone;
 use super::spares;
-use super::world::{Drained, Session, Stop, World, trace};
+use super::world::{Session, World, trace};
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
+use crate::crash::volume::model::Drained;
 
 /// Replaces the flash device by the spare one.
 pub(super) fn replace(world: &mut World, session: &Session) -> Result<(), Stop> {
@@ -41,9 +43,9 @@ pub(super) fn replace(world: &mut World, session: &Session) -> Result<(), Stop> 
         return Err(failed(world, session, struck_before, &error));
     }
     world.replacing = false;
-    world.coverage.replacements_outlived += u64::from(world.machine.struck() != struck_before);
+    world.life.coverage.replacements_outlived += u64::from(world.machine.struck() != struck_before);
     world.machine.swap_flash();
-    world.coverage.replacements += 1;
+    world.life.coverage.replacements += 1;
     // It takes pages, whether the old one did or not.
     world.disk_first = !is_tier_alone(world, session);
     // The first change of a file that its tier does not know yet makes the file ready, and may wait.
@@ -80,8 +82,8 @@ pub(super) fn choose(world: &mut World) -> Result<(), Stop> {
         return Ok(());
     }
     // Somebody has put it aside, and it has lost what was not flushed; after a power cut that is nothing.
-    world.machine.spare.power_cut(world.random.clone().next_u64());
-    if world.random.chance(1, 2) {
+    world.machine.spare.power_cut(world.life.random.clone().next_u64());
+    if world.life.random.chance(1, 2) {
         world.machine.swap_flash();
     }
     let mut refusals = Vec::new();

@@ -18,7 +18,6 @@ use mezzanine_volume::Volume;
 
 use super::fibers::Fiber;
 use super::turns::{SLOW, Turns};
-use super::world::{Session, World};
 use crate::crash::driver::panics;
 
 /// At one point of so many another one may go on.
@@ -37,7 +36,8 @@ pub(super) struct Runners {
 }
 
 impl Runners {
-    fn start(volume: &Arc<Volume>, count: usize) -> Self {
+    /// They begin, on this volume.
+    pub(super) fn start(volume: &Arc<Volume>, count: usize) -> Self {
         let turns = Rc::new(Turns::new(count + 1));
         let errands = Rc::default();
         let begin = |me| {
@@ -105,30 +105,5 @@ fn run(turns: &Turns, me: usize, errands: &RefCell<VecDeque<Errand>>, volume: &V
             None => volume.step(),
         };
         turns.pass(if found { At::Point } else { At::Wait });
-    }
-}
-
-impl World {
-    /// The volume of a session is open.
-    pub(super) fn start_runners(&mut self, session: &Session) {
-        if self.scenario.runners > 0 {
-            let runners = Runners::start(&session.volume, self.scenario.runners);
-            runners.draw_from(&self.random);
-            self.runners = Some(runners);
-        }
-    }
-
-    /// Another part of the life begins.
-    pub(super) fn tell_runners(&self) {
-        if let Some(runners) = &self.runners {
-            runners.draw_from(&self.random);
-        }
-    }
-
-    /// The session is over. To be called when the power has failed.
-    pub(super) fn end_runners(&mut self) {
-        if let Some(runners) = self.runners.take() {
-            self.coverage.turns += runners.end();
-        }
     }
 }

@@ -12,10 +12,11 @@ use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_volume::{VolumeError, VolumeState};
 
 use super::costs::Struck;
-use super::faults::READS_OF_SILENCE;
+use super::failing::READS_OF_SILENCE;
 use super::machine::SidecarFault;
-use super::world::{Session, Stop, World, trace};
+use super::world::{Session, World, trace};
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 /// Operations of a device that may fail, as often as they are to.
 const KINDS: [Operation; 6] = [
@@ -30,7 +31,7 @@ const KINDS: [Operation; 6] = [
 /// To be called when a replacement begins: some are to meet devices that fail. No number is drawn that
 /// anything else in the life would have drawn.
 pub(super) fn plan(world: &mut World) {
-    let mut random = Random::new(splitmix(world.random.clone().next_u64() ^ 0x7370_6172_6573));
+    let mut random = Random::new(splitmix(world.life.random.clone().next_u64() ^ 0x7370_6172_6573));
     if !world.scenario.spares || random.chance(1, 2) {
         return;
     }
@@ -38,7 +39,7 @@ pub(super) fn plan(world: &mut World) {
         world.expect_faults();
     }
     for _ in 0..random.between(1, 2) {
-        world.coverage.errors_planned += 1;
+        world.life.coverage.errors_planned += 1;
         let file = random.below(world.machine.disks.len() as u64) as usize;
         match random.below(8) {
             0..4 => plan_on(world, &mut random, true),
@@ -118,7 +119,7 @@ pub(super) fn judge(
     before: Struck,
     error: &VolumeError,
 ) -> Result<bool, Stop> {
-    world.coverage.replacements_failed += 1;
+    world.life.coverage.replacements_failed += 1;
     let struck = world.machine.struck().since(before);
     let spare = world.machine.spare.describe();
     let of_spare = struck != Struck::default() && world.has_spare_alone_failed();

@@ -17,10 +17,9 @@ use std::hash::{Hash, Hasher};
 use mezzanine_device::memory::{MemoryDevice, Random};
 
 use super::server::Server;
-use super::stop::Stop;
 use super::world::World;
-use crate::crash::driver::exhaustive::subject::{Broken, Choice, Ended, Subject};
-use crate::crash::driver::report::Invariant;
+use crate::crash::driver::exhaustive::subject::{Broken, Choice, Ended, Subject, broken, ended};
+use crate::crash::driver::stop::Stop;
 pub(crate) use setting::Setting;
 pub use step::Step;
 
@@ -132,7 +131,7 @@ impl Server<'_> {
 
 /// Starts the server, lets it do `work`, and ends its process.
 fn session(world: &mut World, work: impl FnOnce(&mut Server<'_>) -> Result<(), Stop>) -> Result<(), Stop> {
-    world.random = Random::new(1);
+    world.life.random = Random::new(1);
     let (tier, superblock) = world.open_tier()?;
     let mut server = Server::new(world, &tier, superblock);
     let done = server.redo().and_then(|()| work(&mut server));
@@ -162,7 +161,7 @@ fn play(world: &mut World, trace: &[Step], stop: u64) -> Result<(), Stop> {
                 if later.is_empty() && number + 1 == now.len() {
                     server.world.machine.power.crash_after(stop);
                 }
-                server.world.random = Random::new(1);
+                server.world.life.random = Random::new(1);
                 step.take(server)?;
                 server.world.power_is_on()?;
             }
@@ -190,22 +189,4 @@ fn check(server: &mut Server<'_>, close: bool) -> Result<(), Stop> {
         server.world.check_disk_alone()?;
     }
     Ok(())
-}
-
-fn ended(played: Result<(), Stop>) -> Result<Ended, Broken> {
-    match played {
-        Ok(()) => Ok(Ended::Idle),
-        Err(Stop::PowerFailed) => Ok(Ended::Stopped),
-        Err(stop) => Err(broken(stop)),
-    }
-}
-
-fn broken(stop: Stop) -> Broken {
-    match stop {
-        Stop::Violated(invariant, text) => (invariant, text),
-        Stop::Refused(reason) => (Invariant::KnownTier, format!("the right tier was refused: {reason}")),
-        Stop::PowerFailed | Stop::DeviceFailed | Stop::Lost => {
-            (Invariant::NoUnprovokedError, "something failed that nobody broke".to_owned())
-        }
-    }
 }

@@ -4,13 +4,13 @@ use std::fmt;
 
 use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};
 
-use super::{broken, session, step};
+use super::{session, step};
 use crate::crash::database::places::{Place, Space};
 use crate::crash::database::scenario::{Scenario, Tearing};
 use crate::crash::database::server::Server;
-use crate::crash::database::stop::Stop;
 use crate::crash::database::world::World;
-use crate::crash::driver::exhaustive::subject::{Broken, Scene};
+use crate::crash::driver::exhaustive::subject::{Broken, Scene, broken};
+use crate::crash::driver::stop::Stop;
 use crate::crash::volume::scenario::draw_placement;
 
 /// Rounds after which the queue must have come round.
@@ -190,7 +190,7 @@ mod tests {
     fn a_used_queue_has_come_round_and_pages_have_left_it() {
         for setting in settings(None, None) {
             let world = setting.begin().unwrap_or_else(|broken| panic!("{setting}: {broken:?}"));
-            let coverage = &world.coverage;
+            let coverage = &world.life.coverage;
             if setting.beginning == Beginning::New {
                 assert_eq!(coverage.groups, 0);
                 continue;

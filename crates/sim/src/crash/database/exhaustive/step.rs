@@ -2,8 +2,8 @@
 
 use crate::crash::database::places::{Place, Unit};
 use crate::crash::database::server::Server;
-use crate::crash::database::stop::Stop;
 use crate::crash::driver::exhaustive::subject::steps;
+use crate::crash::driver::stop::Stop;
 
 /// Pages that one step fills.
 const FILLED: Place = 6;

@@ -6,6 +6,7 @@ use mezzanine_device::memory::{MemoryDevice, Survival};
 use mezzanine_engine::{Design, SyncMode};
 
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 
 /// An invariant that does not hold, and what was found.
 pub(crate) type Broken = (Invariant, String);
@@ -30,6 +31,26 @@ pub(crate) enum Ended {
     Stopped,
     /// It did not; the machine is idle, with the process dead.
     Idle,
+}
+
+/// How a trace ended that stopped so.
+pub(crate) fn ended(played: Result<(), Stop>) -> Result<Ended, Broken> {
+    match played {
+        Ok(()) => Ok(Ended::Idle),
+        Err(Stop::PowerFailed) => Ok(Ended::Stopped),
+        Err(stop) => Err(broken(stop)),
+    }
+}
+
+/// What a stop means that is not a planned one.
+pub(crate) fn broken(stop: Stop) -> Broken {
+    match stop {
+        Stop::Violated(invariant, text) => (invariant, text),
+        Stop::Refused(reason) => (Invariant::KnownTier, format!("the right tier was refused: {reason}")),
+        Stop::PowerFailed | Stop::DeviceFailed | Stop::Lost => {
+            (Invariant::NoUnprovokedError, "something failed that nobody broke".to_owned())
+        }
+    }
 }
 
 /// One step of a grammar.

@@ -15,12 +15,14 @@
 use mezzanine_device::memory::{Fault, Injection, Operation};
 use mezzanine_volume::{TierConfig, VolumeError, VolumeErrorKind};
 
-use super::recovery::{Contents, contents};
+use super::recovery::contents;
 use crate::crash::driver::harm;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 use crate::crash::volume::machine::Machine;
+use crate::crash::volume::moments::Contents;
 use crate::crash::volume::pattern;
-use crate::crash::volume::world::{Session, Stop, World, trace};
+use crate::crash::volume::world::{Session, World, trace};
 
 /// How much may be wrong with what is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,13 +42,13 @@ pub(in crate::crash::volume) fn check(world: &mut World, closed: bool) -> Result
     let mut expected = contents(world, &world.open_on(&another(world))?)?;
     let copy = another(world);
     let clean = world.scenario.flash_is_expendable();
-    if world.random.chance(1, 3) {
+    if world.life.random.chance(1, 3) {
         damage_at_rest(world, &copy);
         let session = match world.try_open_on(&copy) {
             Ok(session) => session,
             Err((_, error)) => {
                 trace!(world, "refused on a copy: {error}");
-                world.coverage.damage_refused += 1;
+                world.life.coverage.damage_refused += 1;
                 return refusal(world, &copy, &error, closed);
             }
         };
@@ -59,12 +61,12 @@ pub(in crate::crash::volume) fn check(world: &mut World, closed: bool) -> Result
     }
     let session = world.open_on(&copy)?;
     let mut tolerance = if clean { Tolerance::None } else { Tolerance::Loss };
-    if world.random.chance(1, 3) {
+    if world.life.random.chance(1, 3) {
         world.done("drain", session.volume.drain())?;
         tolerance = Tolerance::None;
         damage_at_rest(world, &copy);
     } else {
-        if world.random.chance(1, 2) {
+        if world.life.random.chance(1, 2) {
             plan_bad_writes(world, &copy);
         }
         write_some(world, &session, &mut expected, tolerance)?;
@@ -116,15 +118,15 @@ fn is_by_overwritten(world: &World, machine: &Machine, error: &VolumeError) -> b
 /// Bits flip, frames become zeros, or hold what belongs to another place.
 fn damage_at_rest(world: &mut World, copy: &Machine) {
     let page = world.scenario.page_bytes() as usize;
-    for done in harm::damage_at_rest(&copy.flash, page, &mut world.random) {
+    for done in harm::damage_at_rest(&copy.flash, page, &mut world.life.random) {
         trace!(world, "on the copy {done}");
     }
-    world.coverage.damages += 1;
+    world.life.coverage.damages += 1;
 }
 
 fn plan_bad_writes(world: &mut World, copy: &Machine) {
-    let fault = *world.random.pick(&[Fault::FlipBit, Fault::Misdirect, Fault::Lie]);
-    let (after, count) = (world.random.magnitude(8) - 1, world.random.magnitude(3));
+    let fault = *world.life.random.pick(&[Fault::FlipBit, Fault::Misdirect, Fault::Lie]);
+    let (after, count) = (world.life.random.magnitude(8) - 1, world.life.random.magnitude(3));
     copy.flash.inject(Injection { operation: Operation::Write, after, count, fault });
 }
 
@@ -158,13 +160,13 @@ fn write_some(
     tolerance: Tolerance,
 ) -> Result<(), Stop> {
     let page = world.scenario.page_bytes();
-    for number in 0..world.random.magnitude(32) as u32 {
-        let file = world.random.below(expected.len() as u64) as usize;
+    for number in 0..world.life.random.magnitude(32) as u32 {
+        let file = world.life.random.below(expected.len() as u64) as usize;
         let pages = expected[file].len() as u64 / page;
         if pages == 0 {
             continue;
         }
-        let offset = world.random.below(pages) * page;
+        let offset = world.life.random.below(pages) * page;
         let mut bytes = vec![0; page as usize];
         pattern::fill(&mut bytes, file as u8, world.version + 1 + number, offset);
         let written = session.files[file].write_at(&bytes, offset);
@@ -186,7 +188,7 @@ fn write_some(
             return Ok(());
         }
         expected[file][offset as usize..(offset + page) as usize].copy_from_slice(&bytes);
-        for _ in 0..world.random.below(4) {
+        for _ in 0..world.life.random.below(4) {
             session.volume.step();
         }
     }
@@ -216,7 +218,7 @@ fn read_everything(
                 if error.kind() != VolumeErrorKind::LostPage || tolerance == Tolerance::None {
                     return broken(format!("file {file}: {error}"));
                 }
-                world.coverage.damage_reported += 1;
+                world.life.coverage.damage_reported += 1;
                 continue;
             }
             let right = match tolerance {
@@ -232,7 +234,7 @@ fn read_everything(
             }
         }
     }
-    world.coverage.damage_refetched += session.volume.statistics().pages_damaged;
+    world.life.coverage.damage_refetched += session.volume.statistics().pages_damaged;
     Ok(())
 }
 

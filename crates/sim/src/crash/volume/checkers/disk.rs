@@ -11,7 +11,9 @@ use mezzanine_device::memory::Image;
 use mezzanine_volume::GUARD_NAME_BYTES as NAME_BYTES;
 
 use crate::crash::driver::report::Invariant;
-use crate::crash::volume::world::{Drained, GUARD, Stop, World};
+use crate::crash::driver::stop::Stop;
+use crate::crash::volume::model::Drained;
+use crate::crash::volume::world::{GUARD, World};
 
 /// To be called right after a power cut, and before the software runs again.
 pub(in crate::crash::volume) fn check_after_cut(world: &mut World) -> Result<(), Stop> {
@@ -45,7 +47,7 @@ pub(in crate::crash::volume) fn check_pages_drained(world: &mut World) -> Result
             ));
         }
     }
-    world.coverage.disks_compared += 1;
+    world.life.coverage.disks_compared += 1;
     Ok(())
 }
 
@@ -73,6 +75,6 @@ fn each(
             return Err(Stop::Violated(invariant, format!("disk {file} {when} has {text}")));
         }
     }
-    world.coverage.disks_compared += 1;
+    world.life.coverage.disks_compared += 1;
     Ok(())
 }

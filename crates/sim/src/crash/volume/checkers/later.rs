@@ -29,9 +29,10 @@ use mezzanine_volume::{ReplaceOptions, VolumeError, VolumeErrorKind, VolumeState
 use super::damage;
 use super::recovery::contents;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 use crate::crash::volume::machine::Machine;
 use crate::crash::volume::pattern::{self, UNIT_BYTES};
-use crate::crash::volume::world::{Session, Stop, World, trace};
+use crate::crash::volume::world::{Session, World, trace};
 
 /// What a page may read as.
 #[derive(Default, Clone)]
@@ -80,12 +81,12 @@ struct Later<'w> {
 
 /// To be called between two sessions.
 pub(in crate::crash::volume) fn check(world: &mut World) -> Result<(), Stop> {
-    let mut random = Random::new(splitmix(world.random.clone().next_u64() ^ 0x6c61_7465_7273));
+    let mut random = Random::new(splitmix(world.life.random.clone().next_u64() ^ 0x6c61_7465_7273));
     if random.chance(1, 64) {
         let machine = Machine::from_snapshot(&world.machine.snapshot(), world.scenario.fingerprints);
         begin(world, machine, random, Replacement::None)?;
     }
-    let mut random = Random::new(splitmix(world.random.clone().next_u64() ^ 0x7265_706c_6163_6573));
+    let mut random = Random::new(splitmix(world.life.random.clone().next_u64() ^ 0x7265_706c_6163_6573));
     if !(world.scenario.replaces && world.scenario.spares && random.chance(1, 16)) {
         return Ok(());
     }
@@ -103,7 +104,7 @@ fn begin(world: &mut World, machine: Machine, random: Random, replacement: Repla
     let page = world.scenario.page_bytes() as usize;
     let pages = before.iter().map(|file| vec![Page::default(); file.len() / page]).collect();
     let (version, clean) = (world.version + 1, world.scenario.flash_is_expendable());
-    world.coverage.damages += 1;
+    world.life.coverage.damages += 1;
     Later {
         world,
         random,
@@ -149,7 +150,7 @@ impl Later<'_> {
                 Ok(session) => session,
                 Err((_, error)) => {
                     trace!(self.world, "refused later, on a copy: {error}");
-                    self.world.coverage.damage_refused += 1;
+                    self.world.life.coverage.damage_refused += 1;
                     if error.kind() == VolumeErrorKind::Io && !self.bad_sectors.is_empty() {
                         return Ok(());
                     }
@@ -307,7 +308,7 @@ impl Later<'_> {
         }
         if let Err(error) = replaced {
             trace!(self.world, "later, on a copy: the replacement failed: {error}");
-            self.world.coverage.replacements_failed += 1;
+            self.world.life.coverage.replacements_failed += 1;
             self.machine.spare.heal();
             let named = error.to_string().contains(&self.machine.spare.describe());
             let state = session.volume.state();
@@ -318,7 +319,7 @@ impl Later<'_> {
                 ))),
             };
         }
-        self.world.coverage.replacements += 1;
+        self.world.life.coverage.replacements += 1;
         (0..self.pages.len()).for_each(|file| self.synced(file));
         self.goes_on_with_spare();
         Ok(())
@@ -414,7 +415,7 @@ impl Later<'_> {
                             format!("{lost} pages are lost with {} frames: {error}", self.bad_frames());
                         return Err(broken(text));
                     }
-                    self.world.coverage.damage_reported += 1;
+                    self.world.life.coverage.damage_reported += 1;
                     continue;
                 }
                 let mut units = found.chunks(UNIT_BYTES).zip((offset..).step_by(UNIT_BYTES));

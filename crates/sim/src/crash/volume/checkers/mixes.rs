@@ -29,13 +29,15 @@ use mezzanine_engine::{Admission, ReadError, ReadFlash, Region, SyncMode, Tier, 
 use mezzanine_volume::{VolumeConfig, VolumeError, VolumeErrorKind};
 
 use super::pairing;
-use super::recovery::{Contents, contents};
+use super::recovery::contents;
 use crate::crash::driver::report::Invariant;
-use crate::crash::volume::histories::{Histories, Moment};
+use crate::crash::driver::stop::Stop;
 use crate::crash::volume::machine::{Machine, Snapshot};
 use crate::crash::volume::model::FileModel;
+use crate::crash::volume::moments::Contents;
+use crate::crash::volume::moments::{Histories, Moment};
 use crate::crash::volume::pattern::UNIT_BYTES;
-use crate::crash::volume::world::{GUARD, Session, Stop, World, trace};
+use crate::crash::volume::world::{GUARD, Session, World, trace};
 
 /// Openings of which a superblock keeps the nonce.
 const NONCES_KEPT: u32 = 64;
@@ -88,7 +90,7 @@ pub(in crate::crash::volume) fn check(
     let snapshot = mix.snapshot(&mut world.histories);
     let text = mix.describe();
     trace!(world, "on a copy: {text}");
-    world.coverage.mixes += 1;
+    world.life.coverage.mixes += 1;
     let copy = Machine::from_snapshot(&snapshot, world.scenario.fingerprints);
     let opened = mezzanine_volume::Volume::open(copy.connect(&copy.flash), mix.config.clone());
     let opened = opened.map_err(|error| (0, error));
@@ -97,7 +99,7 @@ pub(in crate::crash::volume) fn check(
         Ok((files, volume)) => Session { volume: Arc::new(volume), files },
         Err((attached, error)) => {
             trace!(world, "refused on the copy: {error}");
-            world.coverage.mixes_refused += 1;
+            world.life.coverage.mixes_refused += 1;
             if attached == 0 && snapshot != copy.snapshot() {
                 return Err(broken(format!("{text} was refused and changed: {error}")));
             }

@@ -12,9 +12,10 @@
 use mezzanine_volume::VolumeErrorKind;
 
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 use crate::crash::volume::model::{Floor, Mismatch};
 use crate::crash::volume::pattern::{self, UNIT_BYTES};
-use crate::crash::volume::world::{Session, Stop, World};
+use crate::crash::volume::world::{Session, World};
 
 /// Compares every file's length after an opening.
 pub(in crate::crash::volume) fn check_lengths(world: &mut World, session: &Session) -> Result<(), Stop> {
@@ -31,12 +32,12 @@ pub(in crate::crash::volume) fn check_lengths(world: &mut World, session: &Sessi
 /// Compares every file's length, and then all pages or some.
 pub(in crate::crash::volume) fn check_after_open(world: &mut World, session: &Session) -> Result<(), Stop> {
     check_lengths(world, session)?;
-    if world.random.chance(world.scenario.full_checks, 16) {
+    if world.life.random.chance(world.scenario.full_checks, 16) {
         return read_everything(world, session);
     }
-    for _ in 0..world.random.magnitude(8) {
-        let file = world.random.below(world.models.len() as u64) as usize;
-        let page = world.random.below(world.scenario.pages_max);
+    for _ in 0..world.life.random.magnitude(8) {
+        let file = world.life.random.below(world.models.len() as u64) as usize;
+        let page = world.life.random.below(world.scenario.pages_max);
         read(world, session, file, page, 1)?;
     }
     Ok(())
@@ -44,7 +45,7 @@ pub(in crate::crash::volume) fn check_after_open(world: &mut World, session: &Se
 
 /// Reads every page of every file, from the front or, as often, in a scattered order.
 pub(in crate::crash::volume) fn read_everything(world: &mut World, session: &Session) -> Result<(), Stop> {
-    let scattered = world.random.chance(1, 2);
+    let scattered = world.life.random.chance(1, 2);
     for file in 0..world.models.len() {
         let pages = world.models[file].len().div_ceil(world.scenario.page_bytes());
         // A step without a common divisor with the number of pages visits each page once.
@@ -117,7 +118,7 @@ fn compare(world: &mut World, file: usize, offset: u64, found: &[u8]) -> Result<
         let at = page * page_bytes;
         let is_whole = !whole || model.is_whole(at, bytes);
         match model.observed(at, bytes) {
-            Ok(settled) => world.coverage.pages_settled += u64::from(settled > 0),
+            Ok(settled) => world.life.coverage.pages_settled += u64::from(settled > 0),
             Err((unit, mismatch)) => {
                 let start = unit * UNIT_BYTES as u64;
                 let from = (start - at) as usize;

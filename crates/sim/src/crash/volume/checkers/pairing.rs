@@ -15,16 +15,13 @@ use mezzanine_device::memory::{Image, splitmix};
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind};
 
-use super::recovery::{Contents, contents};
+use super::recovery::contents;
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 use crate::crash::volume::machine::{Machine, Snapshot};
-use crate::crash::volume::world::{Session, Stop, World, trace};
-
-/// A state of the machine from before, and what its files held.
-pub(in crate::crash::volume) struct Backup {
-    snapshot: Snapshot,
-    contents: Contents,
-}
+use crate::crash::volume::moments::Backup;
+use crate::crash::volume::moments::Contents;
+use crate::crash::volume::world::{Session, World, trace};
 
 /// What is put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,9 +104,9 @@ fn is_of_one_opening(now: &Snapshot, then: &Snapshot) -> bool {
 }
 
 fn draw(world: &mut World) -> Mix {
-    let file = world.random.below(world.models.len() as u64) as usize;
+    let file = world.life.random.below(world.models.len() as u64) as usize;
     let two = world.models.len() == 2;
-    match world.random.below(if two { 9 } else { 6 }) {
+    match world.life.random.below(if two { 9 } else { 6 }) {
         0 => Mix::OldFlash,
         1 => Mix::NewFlash,
         2 => Mix::BlankFlash,
@@ -151,7 +148,7 @@ fn mixed(world: &mut World, now: &Snapshot, backup: &Backup, mix: Mix) -> Result
     let copy = machine_of(world, &mixed);
     if mix == Mix::NewFlash {
         let mut config = world.scenario.volume();
-        config.identity_seed = Some(splitmix(world.random.next_u64()));
+        config.identity_seed = Some(splitmix(world.life.random.next_u64()));
         world.done("format", Volume::format(&*copy.flash, &config, true))?;
     }
     Ok(Some(copy))
@@ -168,7 +165,7 @@ fn try_mixed<F: Fn(usize) -> bool>(
     right: &Right<'_, F>,
 ) -> Result<(), Stop> {
     trace!(world, "on a copy: {mix:?}");
-    world.coverage.mixes += 1;
+    world.life.coverage.mixes += 1;
     let before = copy.snapshot();
     // Nonces are random: an opening of older flash does not draw that of the newest by chance.
     let mut config = world.scenario.volume();
@@ -185,7 +182,7 @@ fn try_mixed<F: Fn(usize) -> bool>(
         }
         Err((attached, error)) => {
             trace!(world, "refused on the copy: {error}");
-            world.coverage.mixes_refused += 1;
+            world.life.coverage.mixes_refused += 1;
             if attached == 0 && before != copy.snapshot() {
                 return Err(Stop::Violated(
                     Invariant::Pairing,

@@ -4,19 +4,18 @@
 //! Invariants checked: `repeatable-recovery`.
 
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 use crate::crash::volume::machine::Machine;
-use crate::crash::volume::world::{Session, Stop, World};
-
-/// All bytes of each file.
-pub(in crate::crash::volume) type Contents = Vec<Vec<u8>>;
+use crate::crash::volume::moments::Contents;
+use crate::crash::volume::world::{Session, World};
 
 /// To be called right after a power cut. Further power cuts follow, all of them inside recovery.
 pub(in crate::crash::volume) fn check_repeatable(world: &mut World) -> Result<(), Stop> {
     let snapshot = world.machine.snapshot();
     let copy = Machine::from_snapshot(&snapshot, world.scenario.fingerprints);
     let expected = contents(world, &world.open_on(&copy)?)?;
-    for _ in 0..world.random.between(1, 4) {
-        world.machine.power.crash_after(world.random.magnitude(64));
+    for _ in 0..world.life.random.between(1, 4) {
+        world.machine.power.crash_after(world.life.random.magnitude(64));
         let found = world.open().and_then(|session| {
             let found = contents(world, &session);
             world.release(session);
@@ -34,7 +33,7 @@ pub(in crate::crash::volume) fn check_repeatable(world: &mut World) -> Result<()
     world.release(session);
     world.machine.power.restore();
     compare(world, &expected, &found?)?;
-    world.coverage.recoveries_compared += 1;
+    world.life.coverage.recoveries_compared += 1;
     Ok(())
 }
 

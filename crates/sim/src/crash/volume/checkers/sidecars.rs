@@ -13,12 +13,13 @@ use mezzanine_volume::{Volume, VolumeErrorKind};
 
 use super::recovery::{compare, contents};
 use crate::crash::driver::report::Invariant;
+use crate::crash::driver::stop::Stop;
 use crate::crash::volume::machine::Machine;
-use crate::crash::volume::world::{Stop, World, trace};
+use crate::crash::volume::world::{World, trace};
 
 /// To be called between two sessions.
 pub(in crate::crash::volume) fn check(world: &mut World) -> Result<(), Stop> {
-    let mut random = Random::new(splitmix(world.random.clone().next_u64() ^ 0x7369_6465_6361_7273));
+    let mut random = Random::new(splitmix(world.life.random.clone().next_u64() ^ 0x7369_6465_6361_7273));
     if !random.chance(1, 64) {
         return Ok(());
     }
@@ -30,13 +31,13 @@ pub(in crate::crash::volume) fn check(world: &mut World) -> Result<(), Stop> {
     let expected = contents(world, &world.open_on(&another())?)?;
     machine.sidecars[damaged].put_back(Some(damage(&right, &mut random)));
     trace!(world, "on a copy: the sidecar of file {damaged} is damaged");
-    world.coverage.damages += 1;
+    world.life.coverage.damages += 1;
     let opened = Volume::open(machine.connect(&machine.flash), world.scenario.volume());
     let volume = world.done("open", opened)?;
     for (file, expected) in expected.iter().enumerate() {
         match world.attach_one(&machine, &volume, file).map_err(|error| (error.kind(), error)) {
             Err((VolumeErrorKind::Damaged | VolumeErrorKind::NewerFormat { .. }, _)) if file == damaged => {
-                world.coverage.damage_refused += 1;
+                world.life.coverage.damage_refused += 1;
             }
             // A file without a sidecar may be the one that the tier misses.
             Err((VolumeErrorKind::FileNotAttached, _)) if machine.sidecars[file].at_rest().is_none() => {}

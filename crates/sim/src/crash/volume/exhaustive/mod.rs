@@ -10,16 +10,17 @@ use std::hash::{Hash, Hasher};
 use mezzanine_device::memory::MemoryDevice;
 
 use super::checkers::{disk, pages, recovery};
-use super::world::{Session, Stop, World};
-use crate::crash::driver::exhaustive::subject::{Broken, Choice, Ended, Subject};
-use crate::crash::driver::report::Invariant;
+use super::moments::Contents;
+use super::world::{Session, World};
+use crate::crash::driver::exhaustive::subject::{Broken, Choice, Ended, Subject, broken, ended};
+use crate::crash::driver::stop::Stop;
 pub(super) use setting::Setting;
 pub use step::Step;
 
 impl Subject for World {
     type Setting = Setting;
     type Step = Step;
-    type Contents = recovery::Contents;
+    type Contents = Contents;
 
     fn blank(setting: &Setting) -> Self {
         Self::of(setting.scenario())
@@ -80,14 +81,14 @@ impl Subject for World {
         Ok(ended)
     }
 
-    fn recover(&mut self, close: bool) -> Result<recovery::Contents, Broken> {
+    fn recover(&mut self, close: bool) -> Result<Contents, Broken> {
         let session = reopen(self).map_err(broken)?;
         let checked = check(self, &session, close);
         self.release(session);
         checked.map_err(broken)
     }
 
-    fn compare(&self, expected: &recovery::Contents, found: &recovery::Contents) -> Result<(), Broken> {
+    fn compare(&self, expected: &Contents, found: &Contents) -> Result<(), Broken> {
         recovery::compare(self, expected, found).map_err(broken)
     }
 
@@ -98,23 +99,6 @@ impl Subject for World {
             self.formatted = false;
         }
         expendable
-    }
-}
-
-fn ended(played: Result<(), Stop>) -> Result<Ended, Broken> {
-    match played {
-        Ok(()) => Ok(Ended::Idle),
-        Err(Stop::PowerFailed) => Ok(Ended::Stopped),
-        Err(stop) => Err(broken(stop)),
-    }
-}
-
-fn broken(stop: Stop) -> Broken {
-    match stop {
-        Stop::Violated(invariant, text) => (invariant, text),
-        Stop::PowerFailed | Stop::DeviceFailed => {
-            (Invariant::NoUnprovokedError, "something failed that nobody broke".to_owned())
-        }
     }
 }
 
@@ -174,7 +158,7 @@ fn reopen(world: &mut World) -> Result<Session, Stop> {
 }
 
 /// Reads and compares everything. With `close`, closes drained and looks at the disk alone.
-fn check(world: &mut World, session: &Session, close: bool) -> Result<recovery::Contents, Stop> {
+fn check(world: &mut World, session: &Session, close: bool) -> Result<Contents, Stop> {
     for file in 0..world.models.len() {
         for page in 0..world.models[file].len().div_ceil(world.scenario.page_bytes()) {
             pages::read(world, session, file, page, 1)?;

@@ -6,10 +6,11 @@ use mezzanine_volume::{Admission, Design, SyncMode, TierConfig};
 
 use super::step::FILE;
 use crate::crash::driver::exhaustive::subject::Scene;
+use crate::crash::driver::stop::Stop;
 use crate::crash::volume::checkers::pages;
 use crate::crash::volume::operations;
 use crate::crash::volume::scenario::{Scenario, draw_placement};
-use crate::crash::volume::world::{Stop, World};
+use crate::crash::volume::world::World;
 
 /// Rounds after which the queue must have come round.
 const ROUNDS_MAX: u64 = 1000;
@@ -167,7 +168,7 @@ mod tests {
     fn a_used_queue_has_come_round_and_pages_have_left_it() {
         for setting in settings(None, None) {
             let world = setting.begin().unwrap_or_else(|stop| panic!("{setting}: {stop:?}"));
-            let coverage = &world.coverage;
+            let coverage = &world.life.coverage;
             if setting.beginning == Beginning::New {
                 assert_eq!(coverage.groups, 0);
                 continue;

@@ -1,10 +1,12 @@
 //! The grammar of the traces: what one step does.
 
 use crate::crash::driver::exhaustive::subject::steps;
+use crate::crash::driver::stop::Stop;
 use crate::crash::volume::checkers::pages;
+use crate::crash::volume::model::Drained;
 use crate::crash::volume::model::FileModel;
 use crate::crash::volume::operations;
-use crate::crash::volume::world::{Drained, Session, Stop, World};
+use crate::crash::volume::world::{Session, World};
 
 /// The file that all traces are about.
 pub(super) const FILE: usize = 0;

@@ -9,6 +9,17 @@ use mezzanine_device::memory::Image;
 
 use super::pattern::{self, UNIT_BYTES, UnitBytes};
 
+/// How complete the disks are on their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Drained {
+    /// Something changed since the last drain.
+    No,
+    /// All pages are there.
+    Pages,
+    /// Nothing has been written since a drained close.
+    Files,
+}
+
 /// Why the oldest remembered content of a unit is the oldest possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Floor {
