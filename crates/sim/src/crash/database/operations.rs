@@ -7,6 +7,7 @@ use super::places::{Place, Unit};
 use super::scenario::Tearing;
 use super::server::Server;
 use crate::crash::driver::stop::Stop;
+use crate::crash::driver::weights;
 
 impl Server<'_> {
     /// Draws one operation and carries it out.
@@ -57,15 +58,7 @@ impl Server<'_> {
     }
 
     fn draw(&mut self) -> usize {
-        let shares = self.world.scenario.weights.shares();
-        let mut at = self.world.life.random.below(shares.iter().sum());
-        for (operation, share) in shares.iter().enumerate() {
-            if at < *share {
-                return operation;
-            }
-            at -= share;
-        }
-        unreachable!("the draw lies below the sum of the shares")
+        weights::draw(&self.world.scenario.weights.shares(), &mut self.world.life.random)
     }
 
     /// A place: most of the time a hot one.

@@ -19,7 +19,7 @@ use super::world::World;
 use crate::crash::driver::ages;
 use crate::crash::driver::report::Invariant;
 use crate::crash::driver::stop::Stop;
-use crate::crash::volume::scenario::draw_placement;
+use crate::crash::driver::tiers::draw_placement;
 
 /// The database's name in its tiers.
 const DATABASE: [u8; 16] = *b"simulated server";

@@ -2,14 +2,20 @@
 
 use mezzanine_device::memory::Random;
 use mezzanine_engine::format::Age;
-use mezzanine_engine::{Admission, SyncMode, TierConfig};
+use mezzanine_engine::{SyncMode, TierConfig};
 
 use super::places::Space;
+use crate::crash::driver::ages;
 use crate::crash::driver::terms::{Feature, Focus, Terms};
-use crate::crash::volume::scenario::{draw_age, draw_design, draw_in_place, draw_placement, draw_returning};
+use crate::crash::driver::tiers::{self, Wanted};
+use crate::crash::driver::weights::weights;
 
 /// Makes the seed of a draw of its own.
 const DRAINS_EARLY: u64 = 0x6561_726c_7900;
+
+/// The sync modes of a tier below a log, as often as they are drawn.
+pub(crate) const SYNC_MODES: [SyncMode; 5] =
+    [SyncMode::Durable, SyncMode::Durable, SyncMode::Drained, SyncMode::Drained, SyncMode::Through];
 
 /// What protects pages of the disk that a power cut tears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,37 +83,21 @@ pub struct Scenario {
     pub focus: Focus,
 }
 
-/// How often each operation is drawn, as shares of their sum.
-#[derive(Debug, Clone, Copy)]
-pub struct Weights {
-    /// Changes of one page, each a record of the log.
-    pub change: u64,
-    /// Reads of one page.
-    pub read: u64,
-    /// Ends of transactions.
-    pub commit: u64,
-    /// The log handed to the operating system in the background.
-    pub write_log: u64,
-    /// Evictions for no reason.
-    pub evict: u64,
-    /// Carrying out a part of one job.
-    pub work: u64,
-    /// Carrying out jobs until there are none.
-    pub settle: u64,
-    /// Steps of a checkpoint.
-    pub checkpoint: u64,
-    /// Drops of anything.
-    pub drop: u64,
-    /// Loads of a relation without a log.
-    pub load: u64,
-    /// Stops and starts of admission.
-    pub admission: u64,
-    /// Deaths of a process that carries out jobs.
-    pub death: u64,
-    /// Requests to grow or shrink the queue.
-    pub resize: u64,
-    /// Switches of the sync mode.
-    pub switch: u64,
+weights! {
+    change "Changes of one page, each a record of the log.",
+    read "Reads of one page.",
+    commit "Ends of transactions.",
+    write_log "The log handed to the operating system in the background.",
+    evict "Evictions for no reason.",
+    work "Carrying out a part of one job.",
+    settle "Carrying out jobs until there are none.",
+    checkpoint "Steps of a checkpoint.",
+    drop "Drops of anything.",
+    load "Loads of a relation without a log.",
+    admission "Stops and starts of admission.",
+    death "Deaths of a process that carries out jobs.",
+    resize "Requests to grow or shrink the queue.",
+    switch "Switches of the sync mode.",
 }
 
 impl Weights {
@@ -128,30 +118,6 @@ impl Weights {
             resize: random.between(0, 4),
             switch: random.below(2),
         }
-    }
-
-    /// All shares, in the order of the fields.
-    pub fn shares(&self) -> [u64; 14] {
-        let Self {
-            change,
-            read,
-            commit,
-            write_log,
-            evict,
-            work,
-            settle,
-            checkpoint,
-            drop,
-            load,
-            admission,
-            death,
-            resize,
-            switch,
-        } = *self;
-        [
-            change, read, commit, write_log, evict, work, settle, checkpoint, drop, load, admission, death,
-            resize, switch,
-        ]
     }
 }
 
@@ -220,7 +186,7 @@ impl Scenario {
         let tier = draw_tier(page_size, focus, seed, &mut random);
         let pages = random.between(8, 96) * 4096 / u64::from(page_size) + 4;
         let space = draw_space(pages as u32, &mut random);
-        let heals = tier.sync_mode == SyncMode::Durable && tier.admission != Admission::Clean;
+        let heals = tiers::mends_torn_pages(&tier);
         let tearing = match random.below(if heals { 4 } else { 3 }) {
             0 | 1 => Tearing::AtomicDisk,
             2 => Tearing::FullPageImages,
@@ -250,7 +216,7 @@ impl Scenario {
             swaps: random.chance(1, 4),
             resizes: true,
             switches: true,
-            age: draw_age(seed),
+            age: ages::draw_for(seed),
             errors: random.chance(1, 4),
             interruptions: true,
             lying_flushes: false,
@@ -268,7 +234,7 @@ impl Scenario {
 
     /// Bytes of flash that the tier needs.
     pub fn flash_bytes(&self) -> u64 {
-        self.tier.geometry().map_or(0, |geometry| geometry.flash_bytes())
+        tiers::flash_bytes(&self.tier)
     }
 
     /// Bytes of the disk.
@@ -286,51 +252,23 @@ impl Scenario {
 
     /// The configuration in one line, for reports.
     pub fn summary(&self) -> String {
-        let tier = &self.tier;
+        let Self { tier, tearing, buffers, space, .. } = self;
+        let TierConfig { design, admission, sync_mode, .. } = tier;
+        let (dimensions, places) = (tiers::dimensions(tier), space.places());
         format!(
-            "{} {} {} {:?}, page {}, {} frames, group {}, staging {}, band {}, segment {}, survivors {}, {} buffers, {} places",
-            tier.design,
-            tier.admission,
-            tier.sync_mode,
-            self.tearing,
-            tier.page_size,
-            tier.frames,
-            tier.group_pages,
-            tier.staging_groups,
-            tier.band_frames,
-            tier.segment_frames,
-            tier.survivors_max,
-            self.buffers,
-            self.space.places(),
+            "{design} {admission} {sync_mode} {tearing:?}, {dimensions}, {buffers} buffers, {places} places"
         )
+    }
+
+    /// Draws what may differ from one opening of a tier without only copies to the next.
+    pub(super) fn draw_policy(&mut self, random: &mut Random) {
+        tiers::draw_policy(&mut self.tier, &SYNC_MODES, self.focus, random);
     }
 }
 
 fn draw_tier(page_size: u32, focus: Focus, seed: u64, random: &mut Random) -> TierConfig {
-    let mut tier = TierConfig::new(page_size, 0);
-    tier.group_pages = *random.pick(&[1, 2, 2, 3, 4, 4, 6, 8]);
-    tier.staging_groups = random.between(2, 4) as u32;
-    tier.segment_frames = *random.pick(&[8, 8, 10, 13, 20, 33]);
-    tier.shards = *random.pick(&[1, 2, 16]);
-    tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
-    tier.band_frames = random.between(1, 2 * u64::from(tier.group_pages));
-    if random.chance(1, 4) {
-        // Many small groups under way at once, and bands of many groups: orders that a small staging memory
-        // never sees.
-        tier.group_pages = *random.pick(&[1, 1, 2, 3]);
-        tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
-        tier.staging_groups = random.between(6, 12) as u32;
-        tier.band_frames = random.between(2, 9) * (u64::from(tier.group_pages) + 1);
-    }
-    draw_policy(&mut tier, focus, random);
-    draw_in_place(&mut tier, focus, seed);
-    draw_returning(&mut tier, seed);
-    (tier.ahead_frames, tier.frames_max) = (0, 0);
-    tier.frames = random.magnitude(64);
-    // From there on the least number that the configuration can have, so that the queue comes round often.
-    while tier.geometry().is_err() {
-        tier.frames += random.magnitude(8);
-    }
+    let wanted = Wanted { group_pages: &[1, 2, 2, 3, 4, 4, 6, 8], sync_modes: &SYNC_MODES, focus };
+    let mut tier = wanted.draw(page_size, seed, random);
     tier.ahead_frames = random.below(tier.frames / 2);
     let room = if random.chance(1, 2) { random.magnitude(64) } else { 0 };
     tier.frames_max = tier.frames + if tier.design.writes_in_place() { 0 } else { room };
@@ -343,19 +281,4 @@ fn draw_space(pages: u32, random: &mut Random) -> Space {
     let relations = random.between(1, 4) as u32;
     let forks = random.between(1, 2) as u32;
     Space { databases, relations, forks, blocks: (pages / (databases * relations * forks)).max(2) }
-}
-
-/// Draws what may differ from one opening of a tier without only copies to the next.
-pub fn draw_policy(tier: &mut TierConfig, focus: Focus, random: &mut Random) {
-    draw_design(tier, random);
-    tier.admission = *random.pick(&[Admission::Both, Admission::Both, Admission::Dirty, Admission::Clean]);
-    tier.sync_mode = *random.pick(&[
-        SyncMode::Durable,
-        SyncMode::Durable,
-        SyncMode::Drained,
-        SyncMode::Drained,
-        SyncMode::Through,
-    ]);
-    focus.apply(tier);
-    draw_placement(tier);
 }

@@ -11,7 +11,7 @@ use super::log::{Change, Lsn};
 use super::machine::Machine;
 use super::places::{Extent, Place, Unit};
 use super::relied::Relied;
-use super::scenario::{Scenario, Tearing, draw_policy};
+use super::scenario::{Scenario, Tearing};
 use crate::crash::driver::life::{self, Life, Outcome};
 use crate::crash::driver::planned::Planned;
 use crate::crash::driver::report::Invariant;
@@ -145,7 +145,7 @@ impl World {
         self.life.coverage.records_lost += self.machine.log.process_died();
         self.history.log_cut(&self.machine.log);
         if in_order && self.life.random.chance(1, 4) && self.scenario.tearing != Tearing::TierAlone {
-            draw_policy(&mut self.scenario.tier, self.scenario.focus, &mut self.life.random);
+            self.scenario.draw_policy(&mut self.life.random);
         }
     }
 

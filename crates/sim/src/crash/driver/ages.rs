@@ -10,8 +10,15 @@ const BOUNDS: [u64; 5] = [1 << 16, 1 << 31, 1 << 32, 1 << 40, 1 << 47];
 /// The same for epochs, which number the files of a volume from their 256-fold on.
 const EPOCH_BOUNDS: [u32; 3] = [1 << 8, 1 << 16, 1 << 23];
 
+/// The tiers of one world in four are old. From numbers of its own, so that the other draws of the seed stay
+/// what they were.
+pub(crate) fn draw_for(seed: u64) -> Option<Age> {
+    let mut random = Random::new(seed ^ 0x6f6c_645f_6167_6573);
+    random.chance(1, 4).then(|| draw(&mut random))
+}
+
 /// Draws how old the tiers of a world are: each number is near a bound of its own.
-pub(crate) fn draw(random: &mut Random) -> Age {
+fn draw(random: &mut Random) -> Age {
     let epoch = *random.pick(&EPOCH_BOUNDS) - random.magnitude(64) as u32;
     let mut below = |distance_max| *random.pick(&BOUNDS) - random.magnitude(distance_max);
     Age {

@@ -13,6 +13,10 @@ pub(crate) mod planned;
 
 pub(crate) mod ages;
 
+pub(crate) mod tiers;
+
+pub(crate) mod weights;
+
 pub(crate) mod excerpt;
 
 pub(crate) mod terms;

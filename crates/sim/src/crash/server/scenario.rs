@@ -5,7 +5,9 @@ use mezzanine_engine::{Admission, Design, SyncMode};
 use mezzanine_ffi::settings::Settings;
 
 use crate::crash::database::places::Space;
+use crate::crash::database::scenario::SYNC_MODES;
 use crate::crash::driver::terms::{Feature, Terms};
+use crate::crash::driver::tiers::draw_admission;
 
 /// Bytes of a page.
 pub(super) const PAGE: u32 = 4096;
@@ -124,16 +126,9 @@ fn settings(terms: &Terms, random: &mut Random) -> Settings {
 }
 
 fn draw_policy(settings: &mut Settings, terms: &Terms, random: &mut Random) {
-    settings.admission =
-        *random.pick(&[Admission::Both, Admission::Both, Admission::Dirty, Admission::Clean]);
-    settings.sync_mode = *random.pick(&[
-        SyncMode::Durable,
-        SyncMode::Durable,
-        SyncMode::Drained,
-        SyncMode::Drained,
-        SyncMode::Through,
-    ]);
-    settings.sync_mode = terms.focus.sync_mode.unwrap_or(settings.sync_mode);
+    settings.admission = draw_admission(random);
+    let drawn = *random.pick(&SYNC_MODES);
+    settings.sync_mode = terms.focus.sync_mode.unwrap_or(drawn);
     if settings.design.has_slots() {
         settings.sync_mode = SyncMode::Through;
     }

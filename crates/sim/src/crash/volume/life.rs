@@ -24,7 +24,7 @@ use super::histories;
 use super::model::{Drained, FileModel};
 use super::operations;
 use super::replacement;
-use super::scenario::{Scenario, draw_policy};
+use super::scenario::Scenario;
 use super::world::{Session, World, trace};
 use crate::crash::driver::life::{self, Life};
 use crate::crash::driver::stop::Stop;
@@ -180,7 +180,7 @@ impl World {
     /// its policies.
     fn change_what_may_change(&mut self, tier_in_order: bool) {
         if self.life.random.chance(1, 2) && tier_in_order {
-            draw_policy(&mut self.scenario.tier, self.scenario.focus, &mut self.life.random);
+            self.scenario.draw_policy(&mut self.life.random);
         }
         if self.life.random.chance(1, 4) {
             self.lose_flash();

@@ -17,6 +17,7 @@ use super::replacement;
 use super::world::{Session, World, trace};
 use crate::crash::driver::report::Invariant;
 use crate::crash::driver::stop::Stop;
+use crate::crash::driver::weights;
 use crate::crash::volume::model::Drained;
 
 /// Draws one operation and carries it out.
@@ -72,15 +73,7 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
 }
 
 fn draw(world: &mut World) -> usize {
-    let shares = world.scenario.weights.shares();
-    let mut at = world.life.random.below(shares.iter().sum());
-    for (operation, share) in shares.iter().enumerate() {
-        if at < *share {
-            return operation;
-        }
-        at -= share;
-    }
-    unreachable!("the draw lies below the sum of the shares")
+    weights::draw(&world.scenario.weights.shares(), &mut world.life.random)
 }
 
 /// A page of a file: most of the time a hot one.

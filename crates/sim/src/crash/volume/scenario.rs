@@ -1,13 +1,18 @@
 //! What one world is like, drawn from its seed.
 
 use mezzanine_device::memory::Random;
-use mezzanine_volume::{Admission, Design, Placement, SyncMode, TierConfig, VolumeConfig};
+use mezzanine_volume::{Admission, SyncMode, TierConfig, VolumeConfig};
 
 use mezzanine_engine::format::Age;
 
 use super::holes::Hole;
 use crate::crash::driver::ages;
 use crate::crash::driver::terms::{Feature, Focus, Terms};
+use crate::crash::driver::tiers::{self, Wanted};
+use crate::crash::driver::weights::weights;
+
+/// The sync modes of a volume's tier, as often as they are drawn.
+const SYNC_MODES: [SyncMode; 3] = [SyncMode::Durable, SyncMode::Durable, SyncMode::Through];
 
 /// The configuration of one world.
 #[derive(Debug, Clone)]
@@ -63,33 +68,19 @@ pub struct Scenario {
     pub focus: Focus,
 }
 
-/// How often each operation is drawn, as shares of their sum.
-#[derive(Debug, Clone, Copy)]
-pub struct Weights {
-    /// Writes of one page.
-    pub write_page: u64,
-    /// Writes of several pages.
-    pub write_pages: u64,
-    /// Writes of any bytes.
-    pub write_bytes: u64,
-    /// Reads of one page.
-    pub read_page: u64,
-    /// Reads of any bytes.
-    pub read_bytes: u64,
-    /// Syncs of one file.
-    pub sync: u64,
-    /// Carrying out one job.
-    pub step: u64,
-    /// Carrying out jobs until there are none.
-    pub settle: u64,
-    /// Discards.
-    pub discard: u64,
-    /// Truncations.
-    pub shrink: u64,
-    /// Extensions.
-    pub extend: u64,
-    /// Drains.
-    pub drain: u64,
+weights! {
+    write_page "Writes of one page.",
+    write_pages "Writes of several pages.",
+    write_bytes "Writes of any bytes.",
+    read_page "Reads of one page.",
+    read_bytes "Reads of any bytes.",
+    sync "Syncs of one file.",
+    step "Carrying out one job.",
+    settle "Carrying out jobs until there are none.",
+    discard "Discards.",
+    shrink "Truncations.",
+    extend "Extensions.",
+    drain "Drains.",
 }
 
 impl Weights {
@@ -109,38 +100,6 @@ impl Weights {
             extend: random.between(0, 2),
             drain: random.below(2),
         }
-    }
-
-    /// All shares, in the order of the fields.
-    pub fn shares(&self) -> [u64; 12] {
-        let Self {
-            write_page,
-            write_pages,
-            write_bytes,
-            read_page,
-            read_bytes,
-            sync,
-            step,
-            settle,
-            discard,
-            shrink,
-            extend,
-            drain,
-        } = *self;
-        [
-            write_page,
-            write_pages,
-            write_bytes,
-            read_page,
-            read_bytes,
-            sync,
-            step,
-            settle,
-            discard,
-            shrink,
-            extend,
-            drain,
-        ]
     }
 }
 
@@ -223,30 +182,8 @@ impl Scenario {
     fn draw_in(seed: u64, focus: Focus) -> Self {
         let mut random = Random::new(seed);
         let page_size = *random.pick(&[4096, 4096, 4096, 4096, 4096, 8192, 8192, 16384]);
-        let mut tier = TierConfig::new(page_size, 0);
-        tier.group_pages = *random.pick(&[1, 2, 2, 3, 4, 4, 6, 8, 16]);
-        tier.staging_groups = random.between(2, 4) as u32;
-        tier.segment_frames = *random.pick(&[8, 8, 10, 13, 20, 33]);
-        tier.shards = *random.pick(&[1, 2, 16]);
-        tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
-        tier.band_frames = random.between(1, 2 * u64::from(tier.group_pages));
-        if random.chance(1, 4) {
-            // Many small groups under way at once, and bands of many groups: orders that a small staging
-            // memory never sees.
-            tier.group_pages = *random.pick(&[1, 1, 2, 3]);
-            tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
-            tier.staging_groups = random.between(6, 12) as u32;
-            tier.band_frames = random.between(2, 9) * (u64::from(tier.group_pages) + 1);
-        }
-        draw_policy(&mut tier, focus, &mut random);
-        draw_in_place(&mut tier, focus, seed);
-        draw_returning(&mut tier, seed);
-        tier.frames = random.magnitude(64);
-        // From there on the least number that the configuration can have, so that the queue comes round
-        // often.
-        while tier.geometry().is_err() {
-            tier.frames += random.magnitude(8);
-        }
+        let wanted = Wanted { group_pages: &[1, 2, 2, 3, 4, 4, 6, 8, 16], sync_modes: &SYNC_MODES, focus };
+        let mut tier = wanted.draw(page_size, seed, &mut random);
         // From numbers of its own, so that the other worlds stay what they were.
         let mut growth = Random::new(seed ^ 0x6f6e_6c69_6e65);
         let resizes = growth.chance(1, 4) && !tier.design.writes_in_place();
@@ -277,7 +214,7 @@ impl Scenario {
             hole: draw_hole(seed, u64::from(page_size), pages_max),
             later: true,
             sectors: true,
-            age: draw_age(seed),
+            age: ages::draw_for(seed),
             histories: false,
             errors: random.chance(1, 8),
             lying_flushes: false,
@@ -293,7 +230,7 @@ impl Scenario {
 
     /// Bytes of flash that the tier needs.
     pub fn flash_bytes(&self) -> u64 {
-        self.tier.geometry().map_or(0, |geometry| geometry.flash_bytes())
+        tiers::flash_bytes(&self.tier)
     }
 
     /// The configuration of the volume.
@@ -311,58 +248,22 @@ impl Scenario {
 
     /// The configuration in one line, for reports.
     pub fn summary(&self) -> String {
-        let tier = &self.tier;
-        format!(
-            "{:?} {:?} {:?}, page {}, {} frames, group {}, staging {}, band {}, segment {}, survivors {}, {} files of {} pages",
-            tier.design,
-            tier.admission,
-            tier.sync_mode,
-            tier.page_size,
-            tier.frames,
-            tier.group_pages,
-            tier.staging_groups,
-            tier.band_frames,
-            tier.segment_frames,
-            tier.survivors_max,
-            self.files,
-            self.pages_max
-        )
+        let Self { tier, files, pages_max, .. } = self;
+        let (design, admission, mode) = (tier.design, tier.admission, tier.sync_mode);
+        let dimensions = tiers::dimensions(tier);
+        format!("{design:?} {admission:?} {mode:?}, {dimensions}, {files} files of {pages_max} pages")
+    }
+
+    /// Draws what may differ from one opening of the tier to the next.
+    pub(super) fn draw_policy(&mut self, random: &mut Random) {
+        tiers::draw_policy(&mut self.tier, &SYNC_MODES, self.focus, random);
     }
 
     /// Whether a page that was not synced is found whole after a cut: not where it goes to the disk as well,
     /// or alone.
     pub fn pages_are_whole(&self) -> bool {
-        self.tier.sync_mode == SyncMode::Durable && self.tier.admission != Admission::Clean
+        tiers::mends_torn_pages(&self.tier)
     }
-}
-
-/// Designs whose tiers differ in their policies alone, so that one may follow the other; as often as they are
-/// drawn.
-const QUEUES: [Design; 4] = [Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic];
-const IN_PLACE: [Design; 7] =
-    [Design::Lc, Design::Lru, Design::Exadata, Design::Clock, Design::Cac, Design::Lc, Design::Fifo];
-
-/// One world in three has a design that writes in place. From numbers of its own, so that the others stay
-/// what they were.
-pub(crate) fn draw_in_place(tier: &mut TierConfig, focus: Focus, seed: u64) {
-    let mut random = Random::new(seed ^ 0x696e_5f70_6c61_6365);
-    if focus.design.is_none() && random.chance(1, 3) {
-        tier.design = *random.pick(&IN_PLACE);
-        let through = focus.sync_mode.is_none_or(|mode| mode == SyncMode::Through);
-        if through && Random::new(seed ^ 0x736c_6f74_735f).chance(1, 8) {
-            tier.design = Design::Tac;
-        }
-    }
-    draw_placement(tier);
-}
-
-/// In one world of six clean pages enter only if they return; few are remembered, many or the default. From
-/// numbers of its own, as above.
-pub(crate) fn draw_returning(tier: &mut TierConfig, seed: u64) {
-    let mut random = Random::new(seed ^ 0x7265_7475_726e_696e);
-    tier.returning_only = random.chance(1, 6);
-    tier.remembered_pages = *random.pick(&[Some(1), Some(40), None]);
-    tier.remembered_pages = tier.remembered_pages.filter(|_| tier.returning_only);
 }
 
 /// The files of one world in six have a hole, which ends near a number of bytes, or of pages, that has more
@@ -375,45 +276,4 @@ fn draw_hole(seed: u64, page_bytes: u64, pages_max: u64) -> Hole {
     let at = random.between(1, pages_max.div_ceil(2)) * page_bytes;
     let end = *random.pick(&[1 << 31, 1 << 32, 1 << 40, page_bytes << 32]);
     Hole { at, bytes: end - at - random.below(8) * page_bytes }
-}
-
-/// The tiers of one world in four are old. From numbers of its own, as above.
-pub(crate) fn draw_age(seed: u64) -> Option<Age> {
-    let mut random = Random::new(seed ^ 0x6f6c_645f_6167_6573);
-    random.chance(1, 4).then(|| ages::draw(&mut random))
-}
-
-/// A design like the one that the tier has: by number, so that no other draw depends on which kind it is.
-pub(crate) fn draw_design(tier: &mut TierConfig, random: &mut Random) {
-    let number = *random.pick(&[0, 1, 2, 3]);
-    // A tier with a slot directory is not opened with any other design.
-    if tier.design.has_slots() {
-        return;
-    }
-    tier.design = if tier.design.writes_in_place() { IN_PLACE[number] } else { QUEUES[number] };
-}
-
-/// Parameters that go with the design and the admission, and the sync mode if the design has but one.
-pub(crate) fn draw_placement(tier: &mut TierConfig) {
-    tier.placement = Placement::default();
-    match tier.design {
-        Design::Exadata => tier.placement.write_back = tier.admission != Admission::Clean,
-        Design::Lc => tier.placement.dirty_percent = Some([5, 30, 100][tier.band_frames as usize % 3]),
-        Design::Tac => {
-            tier.sync_mode = SyncMode::Through;
-            // So that extents differ in worlds that are so small, and change places.
-            tier.placement.extent_pages = Some([1, 2, 4][tier.band_frames as usize % 3]);
-            tier.placement.random_weight = Some([1, 94][tier.frames as usize % 2]);
-        }
-        _ => {}
-    }
-}
-
-/// Draws what may differ from one opening of a tier to the next.
-pub fn draw_policy(tier: &mut TierConfig, focus: Focus, random: &mut Random) {
-    draw_design(tier, random);
-    tier.admission = *random.pick(&[Admission::Both, Admission::Both, Admission::Dirty, Admission::Clean]);
-    tier.sync_mode = *random.pick(&[SyncMode::Durable, SyncMode::Durable, SyncMode::Through]);
-    focus.apply(tier);
-    draw_placement(tier);
 }

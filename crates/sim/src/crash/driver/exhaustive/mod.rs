@@ -3,6 +3,8 @@
 
 pub(crate) mod counts;
 
+pub(crate) mod tiny;
+
 pub(crate) mod subject;
 
 mod window;
