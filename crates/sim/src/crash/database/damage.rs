@@ -20,8 +20,7 @@ use super::reading::Source;
 use super::scenario::Tearing;
 use super::server::Server;
 use super::world::{Damaged, World};
-use crate::crash::driver::harm::damage_at_rest;
-use crate::crash::driver::report::Invariant;
+use crate::crash::driver::harm::{damage_at_rest, judge_start};
 use crate::crash::driver::stop::Stop;
 
 impl World {
@@ -41,17 +40,7 @@ impl World {
         self.life.coverage.damage_refetched += copy.life.coverage.damage_refetched;
         let suffices = self.machine.control.read().disk_suffices;
         let older = copy.damaged.is_some_and(|damaged| damaged.older) && found.state == TierState::Open;
-        match outcome {
-            Ok(()) => return Ok(()),
-            Err(Stop::Lost) => self.life.coverage.damage_reported += 1,
-            Err(Stop::Refused(_)) if !suffices => self.life.coverage.damage_refused += 1,
-            Err(Stop::Violated(
-                Invariant::RedoPromise | Invariant::Versions | Invariant::NoResurrection,
-                _,
-            )) if older => {}
-            Err(stop) => return Err(stop.with_damaged_tier()),
-        }
-        Ok(())
+        judge_start(outcome, || !suffices, older, &mut self.life.coverage)
     }
 
     /// The same database on a copy of the machine, at rest.
@@ -79,15 +68,7 @@ impl World {
             let places = server.world.scenario.space.places();
             (0..places).try_for_each(|place| server.check(place))
         });
-        match outcome {
-            // Stage-out came to a page that it cannot read, and whoever waits for room waits in vain.
-            Err(Stop::Violated(Invariant::Assertion | Invariant::NoUnprovokedError, _))
-                if tier.failure().is_some() =>
-            {
-                Err(Stop::Lost)
-            }
-            outcome => outcome,
-        }
+        outcome.map_err(|stop| if tier.failure().is_some() { stop.of_failed_tier() } else { stop })
     }
 
     /// Notes that a page was not what it must be, in a way that the loss of the newest groups explains: an

@@ -2,18 +2,11 @@
 //! does after a failed sync: it stops, and starts again from what is durable; the device is restarted and has
 //! lost what was not flushed. What may be lost at that is in [`super::giving_up`].
 
-use mezzanine_device::memory::{MemoryDevice, Operation, Random, splitmix};
+use mezzanine_device::memory::{Operation, Random, splitmix};
 
-use super::machine::Machine;
 use super::scenario::Tearing;
 use super::world::World;
 use crate::crash::driver::planned::{Failing, Planned};
-
-impl Machine {
-    pub(super) fn device(&self, failing: Failing) -> &MemoryDevice {
-        failing.of(&self.flash, &self.disk)
-    }
-}
 
 impl World {
     /// Plans an error for some time in this session.

@@ -4,7 +4,6 @@
 //! reader finds before the first broken record, so a prefix that ends somewhere between what was flushed and
 //! what was written.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use mezzanine_device::memory::{Power, Random, Spent};
 
 use super::places::{Extent, Place};
+use crate::crash::driver::whole::NoPower;
 
 /// A position in the log: how many records lie before it. A page's LSN is the position after its last change.
 pub type Lsn = u64;
@@ -67,18 +67,6 @@ impl Change {
         }
     }
 }
-
-/// The machine has no power.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoPower;
-
-impl fmt::Display for NoPower {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the machine has no power")
-    }
-}
-
-impl std::error::Error for NoPower {}
 
 /// The log.
 pub struct Log {

@@ -1,13 +1,17 @@
 //! The hardware of one world: flash, disk, log and control file on one power supply.
 
-use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent, Survival};
+use std::sync::Arc;
+
+use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Survival};
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 use mezzanine_engine::format::{
     SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, write_superblock,
 };
 use mezzanine_engine::{ReadError, ReadFlash, WriteFlash};
 
-use super::log::{Log, Lsn, NoPower};
+use super::log::{Log, Lsn};
+use crate::crash::driver::planned::Failing;
+use crate::crash::driver::whole::Whole;
 
 /// What the database knows before it has read anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,73 +24,41 @@ pub struct Control {
     pub disk_suffices: bool,
 }
 
-/// The control file: one value, replaced as a whole or not at all.
-#[derive(Debug)]
-pub struct ControlFile {
-    power: Power,
-    control: Control,
-    /// What was being written when power failed.
-    under_way: Option<Control>,
-}
-
-impl ControlFile {
-    /// The value.
-    pub fn read(&self) -> Control {
-        self.control
-    }
-
-    /// The value that power failed in the writing of.
-    pub fn under_way(&self) -> Option<Control> {
-        self.under_way
-    }
-
-    /// Replaces the value, durably.
-    ///
-    /// # Errors
-    /// [`NoPower`]: it is the old one or the new one.
-    pub fn replace(&mut self, control: Control) -> Result<(), NoPower> {
-        match self.power.spend() {
-            Spent::On => {
-                self.control = control;
-                Ok(())
-            }
-            Spent::Cut => {
-                self.under_way = Some(control);
-                Err(NoPower)
-            }
-            Spent::Off => Err(NoPower),
-        }
-    }
-}
-
-/// The hardware.
-pub struct Machine {
+/// The hardware, with a control file of this kind.
+pub struct Machine<C = Control> {
     /// One supply for everything.
     pub power: Power,
     /// The flash device.
-    pub flash: MemoryDevice,
+    pub flash: Arc<MemoryDevice>,
     /// The disk: every page of the database has its place on it.
-    pub disk: MemoryDevice,
+    pub disk: Arc<MemoryDevice>,
     /// The log.
     pub log: Log,
     /// The control file.
-    pub control: ControlFile,
+    pub control: Arc<Whole<C>>,
 }
 
-impl Machine {
-    /// A machine with empty devices of these lengths in bytes. A power cut leaves pieces of `disk_piece`
-    /// bytes of the disk whole.
-    pub fn new(flash_bytes: u64, disk_bytes: u64, disk_piece: u64) -> Self {
+impl<C: Clone> Machine<C> {
+    /// A machine with empty devices of these lengths in bytes, and this in its control file. A power cut
+    /// leaves pieces of `disk_piece` bytes of the disk whole.
+    pub fn new(flash_bytes: u64, disk_bytes: u64, disk_piece: u64, control: C) -> Self {
         let power = Power::new();
         let disk = MemoryDevice::on(&power, "simulated disk", disk_bytes, false);
         disk.set_atomic_write(disk_piece);
-        let control = Control { redo: 0, tier: [0; 16], disk_suffices: true };
         Self {
-            flash: MemoryDevice::on(&power, "simulated flash", flash_bytes, false),
-            disk,
+            flash: Arc::new(MemoryDevice::on(&power, "simulated flash", flash_bytes, false)),
+            disk: Arc::new(disk),
             log: Log::on(&power),
-            control: ControlFile { power: power.clone(), control, under_way: None },
+            control: Arc::new(Whole::new(&power, control)),
             power,
+        }
+    }
+
+    /// The one of the two devices that is to fail.
+    pub(crate) fn device(&self, failing: Failing) -> &MemoryDevice {
+        match failing {
+            Failing::Flash => &self.flash,
+            Failing::Disk => &self.disk,
         }
     }
 
@@ -95,7 +67,7 @@ impl Machine {
         self.flash.put_back(&other.flash.snapshot());
         self.disk.put_back(&other.disk.snapshot());
         self.log.copy_from(&other.log);
-        self.control.control = other.control.control;
+        self.control.put(other.control.read());
     }
 
     /// Makes this machine what `other` is, with what is not durable yet, and its power on.
@@ -104,7 +76,7 @@ impl Machine {
         self.flash.copy_from(&other.flash);
         self.disk.copy_from(&other.disk);
         self.log.copy_from(&other.log);
-        (self.control.control, self.control.under_way) = (other.control.control, other.control.under_way);
+        self.control.copy_from(&other.control);
     }
 
     /// As [`Self::cut`], with the choice made by the caller: what survives on flash and disk, where the log
@@ -113,10 +85,7 @@ impl Machine {
         self.flash.power_cut_as(flash);
         self.disk.power_cut_as(disk);
         self.log.end_at(log_end);
-        match self.control.under_way.take() {
-            Some(control) if control_replaced => self.control.control = control,
-            _ => {}
-        }
+        self.control.cut_as(|| control_replaced);
         self.power.restore();
     }
 
@@ -126,11 +95,7 @@ impl Machine {
         let flash = self.flash.power_cut(random.next_u64());
         let disk = self.disk.power_cut(random.next_u64());
         let records = self.log.power_failed(random);
-        if let Some(control) = self.control.under_way.take() {
-            if random.chance(1, 2) {
-                self.control.control = control;
-            }
-        }
+        self.control.cut(random);
         self.power.restore();
         (flash, disk, records)
     }

@@ -8,7 +8,7 @@ use mezzanine_engine::Tier;
 use super::contents;
 use super::history::History;
 use super::log::{Change, Lsn};
-use super::machine::Machine;
+use super::machine::{Control, Machine};
 use super::places::{Extent, Place, Unit};
 use super::relied::Relied;
 use super::scenario::{Scenario, Tearing};
@@ -81,7 +81,12 @@ impl World {
         let relations = scenario.space.all_relations() as usize;
         Self {
             life: Life::of(scenario.seed),
-            machine: Machine::new(scenario.flash_bytes(), scenario.disk_bytes(), scenario.disk_piece()),
+            machine: Machine::new(
+                scenario.flash_bytes(),
+                scenario.disk_bytes(),
+                scenario.disk_piece(),
+                Control { redo: 0, tier: [0; 16], disk_suffices: true },
+            ),
             history: History::new(&scenario.space),
             acknowledged: 0,
             dropped: vec![0; relations],

@@ -5,6 +5,9 @@
 use mezzanine_device::memory::{Bad, Fault, Image, Injection, MemoryDevice, Operation, Random, SECTOR_BYTES};
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 
+use super::report::Coverage;
+use super::stop::Stop;
+
 /// What was done.
 #[derive(Debug, Default)]
 pub(crate) struct Harm {
@@ -88,6 +91,24 @@ pub(crate) fn damage_at_rest(flash: &MemoryDevice, page_bytes: usize, random: &m
         .collect();
     flash.put_back(&image);
     done
+}
+
+/// Whether a start on a damaged device may have ended so; counts what was noticed. `older` says that a page was
+/// found as it was earlier in a way that the loss of the newest groups explains, which looks like a torn write.
+pub(crate) fn judge_start(
+    ended: Result<(), Stop>,
+    may_refuse: impl FnOnce() -> bool,
+    older: bool,
+    coverage: &mut Coverage,
+) -> Result<(), Stop> {
+    match ended {
+        Ok(()) => {}
+        Err(Stop::Lost) => coverage.damage_reported += 1,
+        Err(Stop::Refused(_)) if may_refuse() => coverage.damage_refused += 1,
+        Err(stop) if older && stop.is_of_older_page() => {}
+        Err(stop) => return Err(stop.with_damaged_tier()),
+    }
+    Ok(())
 }
 
 /// Changes both superblocks of a device.

@@ -7,6 +7,8 @@ pub mod report;
 
 pub(crate) mod panics;
 
+pub(crate) mod whole;
+
 pub(crate) mod harm;
 
 pub(crate) mod planned;

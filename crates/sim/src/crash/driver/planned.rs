@@ -10,16 +10,6 @@ pub(crate) enum Failing {
     Disk,
 }
 
-impl Failing {
-    /// The one of the two that it is.
-    pub(crate) fn of<'d>(self, flash: &'d MemoryDevice, disk: &'d MemoryDevice) -> &'d MemoryDevice {
-        match self {
-            Self::Flash => flash,
-            Self::Disk => disk,
-        }
-    }
-}
-
 /// An error that a device is to report.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Planned {

@@ -1,6 +1,6 @@
 //! Why a session ended before its time.
 
-use crate::crash::driver::report::Invariant;
+use super::report::Invariant;
 
 /// See the module.
 #[derive(Debug)]
@@ -26,6 +26,21 @@ impl Stop {
             Self::PowerFailed | Self::DeviceFailed | Self::Lost => None,
             Self::Refused(reason) => Some((Invariant::KnownTier, reason)),
             Self::Violated(invariant, text) => Some((invariant, text)),
+        }
+    }
+
+    /// Whether a page was not the one that it must be, but may be an older one.
+    pub(crate) fn is_of_older_page(&self) -> bool {
+        use Invariant::{NoResurrection, RedoPromise, Versions};
+        matches!(self, Self::Violated(RedoPromise | Versions | NoResurrection, _))
+    }
+
+    /// What this means where the tier has failed: stage-out came to a page that it cannot read, and whoever
+    /// waits for room waits in vain.
+    pub(crate) fn of_failed_tier(self) -> Self {
+        match self {
+            Self::Violated(Invariant::Assertion | Invariant::NoUnprovokedError, _) => Self::Lost,
+            stop => stop,
         }
     }
 

@@ -17,7 +17,7 @@ impl World {
             disk: self.machine.disk.snapshot(),
             log,
             control: self.machine.control.read(),
-            marker: self.machine.marker.0.read(),
+            marker: self.marker.0.read(),
             given_up: self.given_up,
             history: self.history.clone(),
             acknowledged: self.acknowledged,
@@ -33,7 +33,7 @@ impl World {
         self.machine.disk.put_back(&directory.disk);
         self.machine.log.copy_from(&directory.log);
         self.machine.control.put(directory.control);
-        self.machine.marker.0.put(directory.marker);
+        self.marker.0.put(directory.marker);
         self.given_up = directory.given_up;
         self.acknowledged = directory.acknowledged;
         self.dropped = directory.dropped;

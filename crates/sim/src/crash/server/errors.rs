@@ -13,10 +13,9 @@
 use std::fmt::Display;
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::{MemoryDevice, Operation, Random, splitmix};
+use mezzanine_device::memory::{Operation, Random, splitmix};
 use mezzanine_engine::{Failure, PageId, given_up_page};
 
-use super::machine::Machine;
 use super::scenario::PAGE;
 use super::server::Server;
 use super::world::World;
@@ -27,12 +26,6 @@ use crate::crash::driver::stop::Stop;
 
 /// Tells the numbers of errors of a start from others.
 const START: u64 = 0x57A7;
-
-impl Machine {
-    fn device(&self, failing: Failing) -> &MemoryDevice {
-        failing.of(&self.flash, &self.disk)
-    }
-}
 
 impl World {
     /// Plans an error for some time in this session.

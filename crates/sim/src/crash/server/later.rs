@@ -24,7 +24,7 @@ const HARMED: u32 = 2;
 impl World {
     /// Between two sessions, now and then.
     pub(super) fn live_on_harmed(&mut self) -> Result<(), Stop> {
-        let unused = self.tampered.is_some() || self.machine.marker.0.read().is_none();
+        let unused = self.tampered.is_some() || self.marker.0.read().is_none();
         if !self.scenario.harm || unused || !self.life.random.chance(1, 16) {
             return Ok(());
         }
@@ -71,11 +71,7 @@ impl World {
         let older = self.damaged == Some(true) && !sectors;
         match ended {
             Ok(()) => {}
-            Err(Stop::PowerFailed) => {
-                self.machine.cut(&mut self.life.random);
-                self.memory = None;
-                self.history.log_cut(&self.machine.log);
-            }
+            Err(Stop::PowerFailed) => self.devices_lose_power(),
             Err(Stop::Lost) if needed => {
                 self.life.coverage.damage_reported += 1;
                 return Ok(true);
@@ -94,10 +90,7 @@ impl World {
                     "a harmed tier was not done without, though disk and log suffice: {text}"
                 ));
             }
-            Err(Stop::Violated(
-                Invariant::RedoPromise | Invariant::Versions | Invariant::NoResurrection,
-                _,
-            )) if older => return Ok(true),
+            Err(stop) if older && stop.is_of_older_page() => return Ok(true),
             Err(Stop::Violated(invariant, text)) => {
                 let what = if sectors { "bad sectors" } else { "a harmed tier" };
                 return broken(format!("with {what} {} broke: {text}", invariant.name()));

@@ -82,9 +82,7 @@ impl World {
     /// The power has failed: decides what the devices keep, and looks at what can be seen without the server.
     fn power_failed(&mut self) -> Result<(), Stop> {
         self.life.power_failed(&self.machine.power);
-        self.machine.cut(&mut self.life.random);
-        self.memory = None;
-        self.history.log_cut(&self.machine.log);
+        self.devices_lose_power();
         self.trace(|| format!("power cut {}, {:?}", self.life.cuts(), self.machine.control.read()));
         self.forget_error();
         check_commits(&self.machine.log, self.acknowledged)

@@ -1,18 +1,19 @@
-//! The hardware of a server's world: flash, disk, log, control file and marker on one power supply, and
-//! memory that outlives the server.
+//! What a server's world has beside the machine of a database: what its control file says, a marker, and files
+//! that are the disk of the tier.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mezzanine_device::memory::{MemoryDevice, Power, Random, Spent};
+use mezzanine_device::memory::{MemoryDevice, Power};
 use mezzanine_device::{Device, Request};
 use mezzanine_engine::{LogPosition, PageId, RedoPoint};
 use mezzanine_ffi::host::{DiskRead, Server};
 use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::message::Refusal;
 
-use crate::crash::database::log::{Log, LogEnds, Lsn, NoPower};
+use crate::crash::database::log::{LogEnds, Lsn};
 use crate::crash::database::places::Space;
+use crate::crash::driver::whole::Whole;
 
 /// This server never leaves its timeline.
 const TIMELINE: u32 = 1;
@@ -24,54 +25,6 @@ pub(super) fn redo_point(redo: Lsn) -> RedoPoint {
 
 /// So often in a row nobody has anything to do before that counts as waiting for ever.
 const WAITS_MAX: u64 = 1000;
-
-/// A file that is replaced as a whole, durably: when power fails in that, it is the old one or the new one.
-pub(super) struct Whole<T> {
-    power: Power,
-    state: Mutex<(T, Option<T>)>,
-}
-
-impl<T: Clone> Whole<T> {
-    fn new(power: &Power, value: T) -> Self {
-        Self { power: power.clone(), state: Mutex::new((value, None)) }
-    }
-
-    fn state(&self) -> MutexGuard<'_, (T, Option<T>)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn read(&self) -> T {
-        self.state().0.clone()
-    }
-
-    pub(super) fn replace(&self, value: T) -> Result<(), NoPower> {
-        match self.power.spend() {
-            Spent::On => {
-                self.state().0 = value;
-                Ok(())
-            }
-            Spent::Cut => {
-                self.state().1 = Some(value);
-                Err(NoPower)
-            }
-            Spent::Off => Err(NoPower),
-        }
-    }
-
-    /// What somebody puts there while the machine is at rest.
-    pub(super) fn put(&self, value: T) {
-        *self.state() = (value, None);
-    }
-
-    fn cut(&self, random: &mut Random) {
-        let mut state = self.state();
-        if let Some(value) = state.1.take() {
-            if random.chance(1, 2) {
-                state.0 = value;
-            }
-        }
-    }
-}
 
 /// What the server's control file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +39,13 @@ pub(super) struct Control {
 #[derive(Clone)]
 pub(super) struct MarkerFile(pub(super) Arc<Whole<Option<String>>>);
 
+impl MarkerFile {
+    /// None yet, on a supply of power.
+    pub(super) fn on(power: &Power) -> Self {
+        Self(Arc::new(Whole::new(power, None)))
+    }
+}
+
 impl MarkerStore for MarkerFile {
     fn describe(&self) -> String {
         "simulated marker".to_owned()
@@ -97,56 +57,6 @@ impl MarkerStore for MarkerFile {
 
     fn replace(&self, text: &str) -> io::Result<()> {
         self.0.replace(Some(text.to_owned())).map_err(io::Error::other)
-    }
-}
-
-/// The hardware.
-pub(super) struct Machine {
-    pub(super) power: Power,
-    pub(super) flash: Arc<MemoryDevice>,
-    pub(super) disk: Arc<MemoryDevice>,
-    pub(super) log: Log,
-    pub(super) control: Arc<Whole<Control>>,
-    pub(super) marker: MarkerFile,
-}
-
-impl Machine {
-    /// A machine with an empty flash device and an empty disk of these lengths in bytes. A cut leaves pieces
-    /// of `disk_piece` bytes of the disk whole.
-    pub(super) fn new(flash_bytes: u64, disk_bytes: u64, disk_piece: u64) -> Self {
-        let power = Power::new();
-        let disk = MemoryDevice::on(&power, "simulated disk", disk_bytes, false);
-        disk.set_atomic_write(disk_piece);
-        let control = Control { redo: 0, files_lack_pages: false };
-        Self {
-            flash: Arc::new(MemoryDevice::on(&power, "simulated flash", flash_bytes, false)),
-            disk: Arc::new(disk),
-            log: Log::on(&power),
-            control: Arc::new(Whole::new(&power, control)),
-            marker: MarkerFile(Arc::new(Whole::new(&power, None))),
-            power,
-        }
-    }
-
-    /// Lets everything volatile lose what it loses, and turns power on again.
-    pub(super) fn cut(&mut self, random: &mut Random) {
-        self.flash.power_cut(random.next_u64());
-        self.disk.power_cut(random.next_u64());
-        self.log.power_failed(random);
-        self.control.cut(random);
-        self.marker.0.cut(random);
-        self.power.restore();
-    }
-
-    /// Another machine that is at rest what this one is.
-    pub(super) fn copy(&self, disk_piece: u64) -> Self {
-        let mut copy = Self::new(self.flash.len(), self.disk.len(), disk_piece);
-        copy.flash.put_back(&self.flash.snapshot());
-        copy.disk.put_back(&self.disk.snapshot());
-        copy.log.copy_from(&self.log);
-        copy.control.put(self.control.read());
-        copy.marker.0.put(self.marker.0.read());
-        copy
     }
 }
 

@@ -95,7 +95,7 @@ impl World {
         };
         let flash: Arc<dyn Device> = Arc::clone(&machine.flash) as Arc<dyn Device>;
         let settings = self.scenario.settings.clone();
-        let host = Host::on_device(settings, flash, Box::new(machine.marker.clone()), Box::new(relations));
+        let host = Host::on_device(settings, flash, Box::new(self.marker.clone()), Box::new(relations));
         self.power_is_on()?;
         host.map_err(|refusal| Stop::violated(Invariant::NoUnprovokedError, refusal.to_string()))
     }

@@ -19,7 +19,9 @@ use super::scenario::PAGE;
 use super::server::Server;
 use super::world::World;
 use crate::crash::database::contents::Content;
-use crate::crash::driver::harm::{damage_at_rest, each_superblock, newest_superblock, rename_tier};
+use crate::crash::driver::harm::{
+    damage_at_rest, each_superblock, judge_start, newest_superblock, rename_tier,
+};
 use crate::crash::driver::report::Invariant;
 use crate::crash::driver::stop::Stop;
 
@@ -30,7 +32,7 @@ impl World {
             return;
         }
         let mut image = self.machine.flash.snapshot();
-        let marker = self.machine.marker.0.read();
+        let marker = self.marker.0.read();
         let mut before = Tampered {
             flash: image.clone(),
             marker: marker.clone(),
@@ -39,7 +41,7 @@ impl World {
         };
         let kind = self.life.random.below(7);
         match kind {
-            0 => self.machine.marker.0.put(None),
+            0 => self.marker.0.put(None),
             1 => each_superblock(&mut image, |bytes| bytes.fill(0)),
             2 => each_superblock(&mut image, rename_tier),
             3 => each_superblock(&mut image, |bytes| set_version(bytes, 2)),
@@ -78,7 +80,7 @@ impl World {
                 && !provably_clean(&found.config)
                 && found.config.sync_mode == SyncMode::Durable
         });
-        let marker = self.machine.marker.0.read();
+        let marker = self.marker.0.read();
         let by_marker = marker.is_some_and(|marker| marker.contains("only_copies = true"));
         by_tier || by_marker || self.machine.control.read().files_lack_pages
     }
@@ -89,7 +91,7 @@ impl World {
     /// the format.
     pub(super) fn may_be_foreign(&self) -> bool {
         let image = self.machine.flash.snapshot();
-        let marker = self.machine.marker.0.read().unwrap_or_default();
+        let marker = self.marker.0.read().unwrap_or_default();
         let is_named = |uuid: [u8; 16]| marker.contains(&hex(&uuid));
         let found = SUPERBLOCK_OFFSETS.map(|offset| Superblock::decode(&superblock(&image, offset)));
         let newest = found.iter().flatten().max_by_key(|superblock| superblock.generation);
@@ -109,7 +111,7 @@ impl World {
     pub(super) fn tampered_stays(&mut self) {
         if let Some(tampered) = &mut self.tampered {
             tampered.flash = Image::zeroed(tampered.flash.len());
-            tampered.marker = self.machine.marker.0.read();
+            tampered.marker = self.marker.0.read();
         }
     }
 
@@ -134,7 +136,7 @@ impl World {
             self.life.coverage.directories_refused += 1;
         }
         self.machine.flash.put_back(&flash);
-        self.machine.marker.0.put(marker);
+        self.marker.0.put(marker);
         self.machine.power.restore();
         self.life.coverage.tiers_refused += 1;
         Ok(())
@@ -143,7 +145,7 @@ impl World {
     /// On a copy of the machine flash is damaged, and the server starts in the memory of the one before.
     pub(super) fn look_at_damage(&mut self) -> Result<(), Stop> {
         // What is damaged before the server has ever written to it is somebody else's.
-        if self.tampered.is_some() || self.machine.marker.0.read().is_none() {
+        if self.tampered.is_some() || self.marker.0.read().is_none() {
             return Ok(());
         }
         let mut copy = self.copy();
@@ -153,30 +155,15 @@ impl World {
         let outcome = copy.start_damaged();
         self.life.coverage.damages += 1;
         let needed = self.is_needed(&self.machine.flash.snapshot());
-        match outcome {
-            Ok(()) => Ok(()),
-            Err(Stop::Lost) => {
-                self.life.coverage.damage_reported += 1;
-                Ok(())
-            }
-            Err(Stop::Refused(_)) if needed || copy.may_be_foreign() => {
-                self.life.coverage.damage_refused += 1;
-                Ok(())
-            }
-            // Damage to the newest groups looks like a torn write; a page may be as it was before them
-            // (docs/reliability.md).
-            Err(Stop::Violated(
-                Invariant::RedoPromise | Invariant::Versions | Invariant::NoResurrection,
-                _,
-            )) if copy.damaged == Some(true) => Ok(()),
-            Err(stop) => Err(stop.with_damaged_tier()),
-        }
+        let older = copy.damaged == Some(true);
+        judge_start(outcome, || needed || copy.may_be_foreign(), older, &mut self.life.coverage)
     }
 
     pub(super) fn copy(&mut self) -> Self {
         let mut copy = Self::of(self.scenario.clone());
         copy.life = self.life.of_copy_with_a_course();
-        copy.machine = self.machine.copy(self.scenario.disk_piece());
+        copy.machine.copy_from(&self.machine);
+        copy.marker.0.put(self.marker.0.read());
         copy.history = self.history.clone();
         copy.acknowledged = self.acknowledged;
         copy.dropped.clone_from(&self.dropped);
@@ -200,13 +187,7 @@ impl World {
             // A tier that holds nothing is an excuse for nothing.
             self.damaged = Some(false);
         }
-        match outcome {
-            // Stage-out came to a page that it cannot read.
-            Err(Stop::Violated(Invariant::Assertion | Invariant::NoUnprovokedError, _)) if failed => {
-                Err(Stop::Lost)
-            }
-            outcome => outcome,
-        }
+        outcome.map_err(|stop| if failed { stop.of_failed_tier() } else { stop })
     }
 
     /// Notes that a page was not what it must be, in a way that the loss of the newest groups explains.

@@ -7,11 +7,12 @@ use mezzanine_engine::LastingMemory;
 use mezzanine_ffi::host::Host;
 
 use super::kept::{Directory, Tampered};
-use super::machine::Machine;
+use super::machine::{Control, MarkerFile};
 use super::scenario::Scenario;
 use crate::crash::database::checkers::compare_backup;
 use crate::crash::database::history::History;
 use crate::crash::database::log::Lsn;
+use crate::crash::database::machine::Machine;
 use crate::crash::database::relied::Relied;
 use crate::crash::driver::harm::Harm;
 use crate::crash::driver::life::{self, Life, Outcome};
@@ -24,7 +25,8 @@ use crate::crash::driver::terms::{Feature, Terms};
 pub struct World {
     pub(super) life: Life,
     pub(super) scenario: Scenario,
-    pub(super) machine: Machine,
+    pub(super) machine: Machine<Control>,
+    pub(super) marker: MarkerFile,
     pub(super) history: History,
     /// Up to where the log was promised to survive.
     pub(super) acknowledged: Lsn,
@@ -62,10 +64,16 @@ impl World {
     }
 
     pub(super) fn of(scenario: Scenario) -> Self {
-        let flash_bytes = scenario.settings.flash_bytes;
+        let machine = Machine::new(
+            scenario.settings.flash_bytes,
+            scenario.disk_bytes(),
+            scenario.disk_piece(),
+            Control { redo: 0, files_lack_pages: false },
+        );
         Self {
             life: Life::of(scenario.seed),
-            machine: Machine::new(flash_bytes, scenario.disk_bytes(), scenario.disk_piece()),
+            marker: MarkerFile::on(&machine.power),
+            machine,
             history: History::new(&scenario.space),
             acknowledged: 0,
             dropped: vec![0; scenario.space.all_relations() as usize],
@@ -109,6 +117,14 @@ impl World {
     /// Lives through `cuts` power cuts or to the first violation.
     pub fn live(self, cuts: u64) -> Outcome {
         life::live(self, cuts)
+    }
+
+    /// What is not durable may be gone, with all memory, and the power is back.
+    pub(super) fn devices_lose_power(&mut self) {
+        self.machine.cut(&mut self.life.random);
+        self.marker.0.cut(&mut self.life.random);
+        self.memory = None;
+        self.history.log_cut(&self.machine.log);
     }
 
     /// The server's processes are gone, and its memory is still there.

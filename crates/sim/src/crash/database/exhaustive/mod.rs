@@ -50,7 +50,7 @@ impl Subject for World {
     }
 
     fn devices(&self) -> Vec<&MemoryDevice> {
-        vec![&self.machine.flash, &self.machine.disk]
+        vec![&*self.machine.flash, &*self.machine.disk]
     }
 
     fn ways(&self) -> usize {
