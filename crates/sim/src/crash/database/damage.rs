@@ -15,6 +15,7 @@ use mezzanine_device::memory::Image;
 use mezzanine_engine::format::{TierState, read_superblock};
 
 use super::contents::Content;
+use super::logging::Logging;
 use super::machine::Reader;
 use super::reading::Source;
 use super::scenario::Tearing;

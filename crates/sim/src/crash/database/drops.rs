@@ -7,24 +7,12 @@
 
 use mezzanine_device::Device;
 
-use super::log::{Change, Lsn};
+use super::log::Lsn;
 use super::places::{Extent, Unit};
 use super::server::Server;
 use crate::crash::driver::stop::Stop;
 
 impl Server<'_> {
-    /// Drops the pages of an extent, for good.
-    pub(super) fn drop_extent(&mut self, extent: Extent) -> Result<(), Stop> {
-        let world = &mut *self.world;
-        world.trace(|| format!("drop {extent:?}"));
-        let lsn = world.history.append(&mut world.machine.log, Change::Drop(extent));
-        let forced = world.machine.log.force(lsn);
-        world.done("force the log", forced)?;
-        world.acknowledged = lsn;
-        world.life.coverage.drops += 1;
-        self.forget_extent(&extent, lsn)
-    }
-
     /// What a drop does to pool, tier and disk; also in redo.
     pub(super) fn forget_extent(&mut self, extent: &Extent, lsn: Lsn) -> Result<(), Stop> {
         self.pool.forget(extent);

@@ -23,6 +23,8 @@ pub mod scenario;
 
 pub(crate) mod pool;
 
+pub(crate) mod logging;
+
 pub mod world;
 
 mod server;
@@ -38,6 +40,8 @@ mod drops;
 mod operations;
 
 mod online;
+
+mod redo;
 
 mod recovery;
 

@@ -3,8 +3,8 @@
 use mezzanine_engine::SyncMode;
 
 use super::log::Change;
+use super::logging::Logging;
 use super::places::{Place, Unit};
-use super::scenario::Tearing;
 use super::server::Server;
 use crate::crash::driver::stop::Stop;
 use crate::crash::driver::weights;
@@ -81,52 +81,6 @@ impl Server<'_> {
     fn change(&mut self) -> Result<(), Stop> {
         let place = self.place();
         self.change_page(place)
-    }
-
-    /// Changes the page at `place`, or makes it if it may be made.
-    pub(super) fn change_page(&mut self, place: Place) -> Result<(), Stop> {
-        if self.world.history.now().version(place).is_some() {
-            let previous = self.fetch(place)?;
-            // As PostgreSQL with full_page_writes: the first change after a redo pointer.
-            let old = self.world.page_lsn(previous) <= self.redo_begun;
-            let image = old && self.world.scenario.tearing == Tearing::FullPageImages;
-            let version = self.world.history.new_version();
-            let change = match image {
-                true => Change::Image { place, version },
-                false => Change::Update { place, previous, version },
-            };
-            self.log_change(place, version, change);
-        } else if self.world.may_use(place) {
-            self.make_room()?;
-            let version = self.world.history.new_version();
-            self.log_change(place, version, Change::Init { place, version });
-        }
-        Ok(())
-    }
-
-    /// Logs a change of a page and makes it in the pool, where there is room if the page is new.
-    fn log_change(&mut self, place: Place, version: u32, change: Change) {
-        let world = &mut *self.world;
-        let lsn = world.history.append(&mut world.machine.log, change);
-        world.trace(|| format!("record {lsn}: {change:?}"));
-        self.write_in_pool(place, version, lsn);
-    }
-
-    /// The page's newest version is in the pool.
-    pub(super) fn write_in_pool(&mut self, place: Place, version: u32, lsn: u64) {
-        match self.pool.touch(place) {
-            Some(buffer) => (buffer.version, buffer.lsn, buffer.dirty) = (version, lsn, true),
-            None => self.pool.put(place, version, lsn, true),
-        }
-    }
-
-    pub(super) fn commit(&mut self) -> Result<(), Stop> {
-        let world = &mut *self.world;
-        let lsn = world.history.append(&mut world.machine.log, Change::Commit);
-        let forced = world.machine.log.force(lsn);
-        world.done("force the log", forced)?;
-        world.acknowledged = lsn;
-        Ok(())
     }
 
     fn drop_any(&mut self) -> Result<(), Stop> {

@@ -1,5 +1,5 @@
-//! The database starts: it judges the tier by the control file, recovers it, and repeats the log from the
-//! redo pointer.
+//! The database starts: it judges the tier by the control file and recovers it. Then it repeats the log from the
+//! redo pointer ([`super::logging`]).
 
 use mezzanine_device::Device;
 use mezzanine_device::memory::splitmix;
@@ -7,14 +7,9 @@ use mezzanine_engine::format::{Superblock, TierState, read_superblock};
 use mezzanine_engine::{Blank, Recovered, RecoveryError, Tier};
 
 use super::checkpoint::redo_point;
-use super::contents::{self, Content};
-use super::history::Verdict;
 use super::jobs::SERVER;
-use super::log::{Change, Lsn};
 use super::machine::{Control, Reader};
-use super::places::Place;
 use super::scenario::Tearing;
-use super::server::Server;
 use super::world::World;
 use crate::crash::driver::ages;
 use crate::crash::driver::report::Invariant;
@@ -145,71 +140,5 @@ impl World {
         }
         draw_placement(&mut config);
         Superblock { config, ..found }
-    }
-}
-
-impl Server<'_> {
-    /// Repeats the log from the redo pointer to its end.
-    pub(super) fn redo(&mut self) -> Result<(), Stop> {
-        let redo = self.world.machine.control.read().redo;
-        let end = self.world.machine.log.end();
-        self.world.trace(|| format!("redo from {redo} to {end}"));
-        for lsn in redo + 1..=end {
-            self.world.waits = 0;
-            match self.world.machine.log.record(lsn) {
-                Change::Commit => {}
-                Change::Drop(extent) => self.forget_extent(&extent, lsn)?,
-                change => {
-                    if let Some((place, version)) = change.page() {
-                        self.redo_page(lsn, place, version)?;
-                    }
-                }
-            }
-            self.world.life.coverage.records_redone += 1;
-            if self.world.life.random.chance(1, 8) {
-                self.work()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn redo_page(&mut self, lsn: Lsn, place: Place, version: u32) -> Result<(), Stop> {
-        let needed =
-            matches!(self.world.machine.log.record(lsn), Change::Update { .. } | Change::Load { .. });
-        let (found, source) = match self.pool.find(place) {
-            Some(buffer) => (Content::Version(buffer.version), None),
-            None => {
-                self.make_room()?;
-                match needed {
-                    true => self.read(place).map(|(found, source)| (found, Some(source)))?,
-                    false => (Content::Zeros, None),
-                }
-            }
-        };
-        if let Some(source) = source {
-            self.world.note_older(found, source);
-        }
-        let world = &*self.world;
-        match world.history.judge(&world.machine.log, lsn, place, found) {
-            Verdict::Apply => self.write_in_pool(place, version, lsn),
-            Verdict::Skip => {
-                if let (Content::Version(newer), Some(_)) = (found, source) {
-                    self.pool.put(place, newer, self.world.page_lsn(newer), false);
-                }
-            }
-            Verdict::Doomed => {}
-            verdict => {
-                let invariant =
-                    if verdict == Verdict::TooNew { Invariant::LogFirst } else { Invariant::RedoPromise };
-                let page = if source.is_some() { &self.world.page[..] } else { &[] };
-                let text = format!(
-                    "redo of record {lsn} ({:?}) finds page {place} from {source:?} with {found:?}: {}",
-                    self.world.machine.log.record(lsn),
-                    contents::describe(page, place)
-                );
-                return Err(Stop::violated(invariant, text));
-            }
-        }
-        Ok(())
     }
 }

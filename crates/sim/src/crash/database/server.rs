@@ -7,6 +7,7 @@ use mezzanine_engine::{Admission, StageIn, StageKind, SyncMode, Tier};
 use super::checkpoint::Checkpoint;
 use super::jobs::UnderWay;
 use super::log::Lsn;
+use super::logging::Logging;
 use super::places::Place;
 use super::pool::{Buffer, Pool};
 use super::world::World;

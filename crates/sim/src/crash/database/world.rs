@@ -7,7 +7,8 @@ use mezzanine_engine::Tier;
 
 use super::contents;
 use super::history::History;
-use super::log::{Change, Lsn};
+use super::log::Lsn;
+use super::logging::page_lsn;
 use super::machine::{Control, Machine};
 use super::places::{Extent, Place, Unit};
 use super::relied::Relied;
@@ -176,9 +177,7 @@ impl World {
 
     /// The LSN of a page in this version: 0 if it was written without a log.
     pub(super) fn page_lsn(&self, version: u32) -> Lsn {
-        let lsn = self.history.lsn(version).unwrap_or(0);
-        let logged = lsn > 0 && !matches!(self.machine.log.record(lsn), Change::Load { .. });
-        if logged { lsn } else { 0 }
+        page_lsn(&self.machine.log, &self.history, version)
     }
 
     /// A page with this version on it. Its memory is given back as `leaving`.

@@ -27,6 +27,8 @@ pub mod world;
 
 mod server;
 
+mod redo;
+
 mod start;
 
 mod errors;

@@ -10,7 +10,8 @@ use super::machine::redo_point;
 use super::scenario::PAGE;
 use super::world::World;
 use crate::crash::database::contents::{self, Content};
-use crate::crash::database::log::{Change, Lsn};
+use crate::crash::database::log::Lsn;
+use crate::crash::database::logging::Logging;
 use crate::crash::database::places::{Extent, Place, Unit};
 use crate::crash::database::pool::{Buffer, Pool};
 use crate::crash::database::relied::Relied;
@@ -43,7 +44,7 @@ pub(super) struct Server<'w> {
     pub(super) pool: Pool,
     checkpoint: Option<Checkpoint>,
     /// The redo pointer of the last checkpoint that began: pages not changed since are logged as images.
-    redo_begun: Lsn,
+    pub(super) redo_begun: Lsn,
 }
 
 impl<'w> Server<'w> {
@@ -91,7 +92,7 @@ impl<'w> Server<'w> {
         match self.world.life.random.below(100) {
             0..40 => {
                 let place = self.place();
-                let changed = self.change(place);
+                let changed = self.change_page(place);
                 self.without_page(changed)
             }
             40..60 => {
@@ -136,50 +137,6 @@ impl<'w> Server<'w> {
         if failed && self.world.life.random.chance(1, 2) {
             self.tier_in_use()?;
         }
-        Ok(())
-    }
-
-    fn change(&mut self, place: Place) -> Result<(), Stop> {
-        let Some(_) = self.world.history.now().version(place) else {
-            let relation = self.world.scenario.space.relation_of(place) as usize;
-            if self.world.dropped[relation] <= self.world.machine.control.read().redo {
-                self.make_room()?;
-                let version = self.world.history.new_version();
-                self.log_change(place, version, Change::Init { place, version });
-            }
-            return Ok(());
-        };
-        let previous = self.fetch(place)?;
-        let old = self.world.history.lsn(previous).unwrap_or(0) <= self.redo_begun;
-        let version = self.world.history.new_version();
-        let change = match old && !self.world.scenario.atomic_disk {
-            true => Change::Image { place, version },
-            false => Change::Update { place, previous, version },
-        };
-        self.log_change(place, version, change);
-        Ok(())
-    }
-
-    fn log_change(&mut self, place: Place, version: u32, change: Change) {
-        let world = &mut *self.world;
-        let lsn = world.history.append(&mut world.machine.log, change);
-        world.trace(|| format!("record {lsn}: {change:?}"));
-        self.write_in_pool(place, version, lsn);
-    }
-
-    pub(super) fn write_in_pool(&mut self, place: Place, version: u32, lsn: Lsn) {
-        match self.pool.touch(place) {
-            Some(buffer) => (buffer.version, buffer.lsn, buffer.dirty) = (version, lsn, true),
-            None => self.pool.put(place, version, lsn, true),
-        }
-    }
-
-    fn commit(&mut self) -> Result<(), Stop> {
-        let world = &mut *self.world;
-        let lsn = world.history.append(&mut world.machine.log, Change::Commit);
-        let forced = world.machine.log.force(lsn);
-        world.done("force the log", forced)?;
-        world.acknowledged = lsn;
         Ok(())
     }
 
@@ -295,7 +252,7 @@ impl<'w> Server<'w> {
 
     /// Brings a page into the pool that must be there, and compares it with what it must be. Returns its
     /// version.
-    fn fetch(&mut self, place: Place) -> Result<u32, Stop> {
+    pub(super) fn fetch(&mut self, place: Place) -> Result<u32, Stop> {
         if let Some(buffer) = self.pool.touch(place) {
             return Ok(buffer.version);
         }
@@ -374,14 +331,7 @@ impl<'w> Server<'w> {
             *self.world.life.random.pick(&[Unit::Page, Unit::Page, Unit::Blocks, Unit::Tail, Unit::Relation]);
         let (place, count) = (self.place(), self.world.life.random.magnitude(8) as u32);
         let extent = self.world.scenario.space.extent(unit, place, count);
-        let world = &mut *self.world;
-        world.trace(|| format!("drop {extent:?}"));
-        let lsn = world.history.append(&mut world.machine.log, Change::Drop(extent));
-        let forced = world.machine.log.force(lsn);
-        world.done("force the log", forced)?;
-        world.acknowledged = lsn;
-        world.life.coverage.drops += 1;
-        self.forget_extent(&extent, lsn)
+        self.drop_extent(extent)
     }
 
     /// What a drop does to pool, tier and disk; also in redo.

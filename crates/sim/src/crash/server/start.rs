@@ -1,5 +1,5 @@
 //! The server starts: [`Host::start`] judges, recovers and publishes the tier, other processes attach, and
-//! redo begins.
+//! redo begins ([`crate::crash::database::logging`]).
 
 use std::sync::{Arc, Mutex};
 
@@ -11,12 +11,7 @@ use mezzanine_ffi::startup::{Adoption, Start, Started};
 
 use super::machine::{Relations, redo_point};
 use super::scenario::PAGE;
-use super::server::Server;
 use super::world::World;
-use crate::crash::database::contents::Content;
-use crate::crash::database::history::Verdict;
-use crate::crash::database::log::{Change, Lsn};
-use crate::crash::database::places::Place;
 use crate::crash::driver::report::Invariant;
 use crate::crash::driver::stop::Stop;
 
@@ -142,61 +137,5 @@ impl World {
             return Err(Stop::violated(Invariant::NoResurrection, text));
         }
         Ok(true)
-    }
-}
-
-impl Server<'_> {
-    /// Repeats the log from the redo pointer to its end.
-    pub(super) fn redo(&mut self) -> Result<(), Stop> {
-        let redo = self.world.machine.control.read().redo;
-        let end = self.world.machine.log.end();
-        self.world.trace(|| format!("redo from {redo} to {end}"));
-        for lsn in redo + 1..=end {
-            match self.world.machine.log.record(lsn) {
-                Change::Commit => {}
-                Change::Drop(extent) => self.forget_extent(&extent, lsn)?,
-                change => {
-                    if let Some((place, version)) = change.page() {
-                        self.redo_page(lsn, place, version)?;
-                    }
-                }
-            }
-            self.world.life.coverage.records_redone += 1;
-            if self.world.life.random.chance(1, 8) {
-                self.work()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn redo_page(&mut self, lsn: Lsn, place: Place, version: u32) -> Result<(), Stop> {
-        let needed = matches!(self.world.machine.log.record(lsn), Change::Update { .. });
-        let (found, read) = match self.pool.find(place) {
-            Some(buffer) => (Content::Version(buffer.version), false),
-            None => {
-                self.make_room()?;
-                if needed { (self.read(place)?, true) } else { (Content::Zeros, false) }
-            }
-        };
-        let world = &mut *self.world;
-        world.note_older(found);
-        match world.history.judge(&world.machine.log, lsn, place, found) {
-            Verdict::Apply => self.write_in_pool(place, version, lsn),
-            Verdict::Skip => {
-                if let (Content::Version(newer), true) = (found, read) {
-                    let lsn = world.history.lsn(newer).unwrap_or(0);
-                    self.pool.put(place, newer, lsn, false);
-                }
-            }
-            Verdict::Doomed => {}
-            verdict => {
-                let invariant =
-                    if verdict == Verdict::TooNew { Invariant::LogFirst } else { Invariant::RedoPromise };
-                let record = world.machine.log.record(lsn);
-                let text = format!("redo of record {lsn} ({record:?}) finds page {place} as {found:?}");
-                return Err(Stop::violated(invariant, text));
-            }
-        }
-        Ok(())
     }
 }

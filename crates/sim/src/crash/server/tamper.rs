@@ -19,6 +19,7 @@ use super::scenario::PAGE;
 use super::server::Server;
 use super::world::World;
 use crate::crash::database::contents::Content;
+use crate::crash::database::logging::Logging;
 use crate::crash::driver::harm::{
     damage_at_rest, each_superblock, judge_start, newest_superblock, rename_tier,
 };

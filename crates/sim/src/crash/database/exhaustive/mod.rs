@@ -18,6 +18,7 @@ use mezzanine_device::memory::{MemoryDevice, Random};
 
 use super::server::Server;
 use super::world::World;
+use crate::crash::database::logging::Logging;
 use crate::crash::driver::exhaustive::subject::{Broken, Choice, Ended, Subject, broken, ended};
 use crate::crash::driver::stop::Stop;
 pub(crate) use setting::Setting;

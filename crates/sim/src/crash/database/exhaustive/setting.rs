@@ -5,6 +5,7 @@ use std::fmt;
 use mezzanine_engine::{Design, SyncMode};
 
 use super::{session, step};
+use crate::crash::database::logging::Logging;
 use crate::crash::database::places::{Place, Space};
 use crate::crash::database::scenario::{Scenario, Tearing};
 use crate::crash::database::server::Server;

@@ -1,5 +1,6 @@
 //! The grammar of the traces of a database: what one step does.
 
+use crate::crash::database::logging::Logging;
 use crate::crash::database::places::{Place, Unit};
 use crate::crash::database::server::Server;
 use crate::crash::driver::exhaustive::subject::steps;

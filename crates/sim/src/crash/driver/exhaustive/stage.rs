@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use super::counts::Counts;
 use super::subject::{Broken, Choice, Ended, Subject};
 use super::window;
 use crate::crash::driver::panics;
 use crate::crash::driver::report::Invariant;
-use crate::crash::exhaustive::Counts;
 
 /// Which case of a trace: the stop in its last step, the choice there, and the same inside the recovery.
 /// Without a choice something was wrong before the power failed.
