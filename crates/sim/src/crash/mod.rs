@@ -1,14 +1,15 @@
 //! Power cuts, thousands a second, on the code that ships.
 //!
-//! Invariants checked: those of [`report::Invariant`], by the [`checkers`]; [`world`] says when.
+//! Invariants checked: those of [`Invariant`]; [`volume::life`], [`database::life`] and [`server`] say when, and
+//! by what.
 //!
-//! A run is a row of *worlds*, of files on a volume or of a database ([`crate::crash::database`]); in some of the
-//! former parts of the machine are put back to earlier moments (`histories`). Each draws its configuration
-//! from its own seed, formats a tier over simulated devices and lives through [`CUTS_PER_WORLD`] power cuts.
-//! A violation names the seed of its world and the cut, and says how to see it again.
-//!
+//! A run is a row of *worlds*: of files on a [`volume`], of a [`database`] on the engine alone, of a [`server`]
+//! on the host that ships for PostgreSQL ([`Kind`]). Each draws its configuration from its own seed, formats a
+//! tier over simulated devices and lives through [`CUTS_PER_WORLD`] power cuts. A violation names the seed of
+//! its world and the cut, and says how to see it again. What runs them, and what they share, is in `driver`;
+//! the [`exhaustive`] mode plays short traces instead, with every cut.
 
-pub mod driver;
+pub(crate) mod driver;
 
 pub mod volume;
 
@@ -16,7 +17,7 @@ pub mod database;
 
 pub mod server;
 
-pub mod kind;
+mod kind;
 
 mod subjects;
 

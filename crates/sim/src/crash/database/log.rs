@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use mezzanine_device::memory::{Power, Random, Spent};
 
 use super::places::{Extent, Place};
-use crate::crash::driver::whole::NoPower;
+pub use crate::crash::driver::whole::NoPower;
 
 /// A position in the log: how many records lie before it. A page's LSN is the position after its last change.
 pub type Lsn = u64;

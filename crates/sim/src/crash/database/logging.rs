@@ -1,5 +1,5 @@
-//! What every database above the tier does with its log and its pool, however it reaches the tier: changes are
-//! logged and made in the pool, drops are logged before anything forgets, and redo repeats the log.
+//! What every database above the tier does with its log and its pool, however it reaches the tier: changes
+//! are logged and made in the pool, drops are logged before anything forgets, and redo repeats the log.
 //!
 //! Invariants checked: `redo-promise`, `log-first`: on every page that redo needs.
 

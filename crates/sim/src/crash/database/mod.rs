@@ -1,9 +1,9 @@
 //! A database under power cuts: a buffer pool, a log and a redo pointer over the page engine that ships.
 //!
-//! The volume of [`crate::crash`] has nothing above it that could repeat a change. A database has a log, so
-//! it relies on less and on other things: a page may come back old after a crash, but never older than the
-//! redo pointer of the last completed checkpoint promises, and never newer than the durable log. [`world`]
-//! says what is checked, and when.
+//! A [`volume`](super::volume) has nothing above it that could repeat a change. A database has a log, so it
+//! relies on less and on other things: a page may come back old after a crash, but never older than the redo
+//! pointer of the last completed checkpoint promises, and never newer than the durable log. [`life`] says
+//! what is checked, and when.
 //!
 //! *Architecture invariant:* the database here is a host of the engine like any other, with a pool of pages,
 //! a log and a control file; what it expects after a crash ([`history`]) is worked out from the log alone and

@@ -1,5 +1,5 @@
-//! The database starts: it judges the tier by the control file and recovers it. Then it repeats the log from the
-//! redo pointer ([`super::logging`]).
+//! The database starts: it judges the tier by the control file and recovers it. Then it repeats the log from
+//! the redo pointer ([`super::logging`]).
 
 use mezzanine_device::Device;
 use mezzanine_device::memory::splitmix;

@@ -93,8 +93,9 @@ pub(crate) fn damage_at_rest(flash: &MemoryDevice, page_bytes: usize, random: &m
     done
 }
 
-/// Whether a start on a damaged device may have ended so; counts what was noticed. `older` says that a page was
-/// found as it was earlier in a way that the loss of the newest groups explains, which looks like a torn write.
+/// Whether a start on a damaged device may have ended so; counts what was noticed. `older` says that a page
+/// was found as it was earlier in a way that the loss of the newest groups explains: after a crash damage to
+/// them looks like a torn write (docs/reliability.md).
 pub(crate) fn judge_start(
     ended: Result<(), Stop>,
     may_refuse: impl FnOnce() -> bool,

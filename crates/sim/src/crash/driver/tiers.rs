@@ -132,8 +132,6 @@ pub(crate) fn mends_torn_pages(tier: &TierConfig) -> bool {
 pub(crate) fn dimensions(tier: &TierConfig) -> String {
     let TierConfig { page_size, frames, group_pages, staging_groups, band_frames, .. } = tier;
     let TierConfig { segment_frames, survivors_max, .. } = tier;
-    format!(
-        "page {page_size}, {frames} frames, group {group_pages}, staging {staging_groups}, band {band_frames}, \
-         segment {segment_frames}, survivors {survivors_max}"
-    )
+    let queue = format!("page {page_size}, {frames} frames, group {group_pages}, staging {staging_groups}");
+    format!("{queue}, band {band_frames}, segment {segment_frames}, survivors {survivors_max}")
 }

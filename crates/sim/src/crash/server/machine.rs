@@ -1,5 +1,5 @@
-//! What a server's world has beside the machine of a database: what its control file says, a marker, and files
-//! that are the disk of the tier.
+//! What a server's world has beside the machine of a database: what its control file says, a marker, and
+//! files that are the disk of the tier.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

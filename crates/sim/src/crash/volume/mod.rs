@@ -1,5 +1,6 @@
 //! Files on a volume under power cuts: the shipped volume over simulated devices, and a model of what its
-//! files may contain.
+//! files may contain. In some worlds parts of the machine are put back to earlier moments (`histories`), in
+//! some threads carry out jobs beside the operations (`runners`).
 //!
 //! *Architecture invariant:* the simulated hardware ([`machine`]) and the model of what a file may contain
 //! ([`model`]) share no code with the tier; the volume and the engine are the shipped ones.
