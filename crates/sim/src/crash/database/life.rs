@@ -1,7 +1,7 @@
 //! The life that a world leads from cut to cut.
 //!
 //! Invariants checked:
-//! - `redo-promise`, `log-first`: by `recovery`, on every page that redo needs.
+//! - `redo-promise`, `log-first`: by `logging`, on every page that redo needs.
 //! - `versions`: by `reading` on every page that is read, and by `checkers` after redo.
 //! - `no-resurrection`, `disk-alone`, `commits`: by `checkers`.
 //! - `repeatable-recovery` needs no look of its own: every recovery ends in the one state that the log has.

@@ -16,8 +16,8 @@ use mezzanine_device::Device;
 use mezzanine_device::memory::{Operation, Random, splitmix};
 use mezzanine_engine::{Failure, PageId, given_up_page};
 
+use super::running::Server;
 use super::scenario::PAGE;
-use super::server::Server;
 use super::world::World;
 use crate::crash::database::contents;
 use crate::crash::driver::planned::{Failing, Planned};

@@ -2,7 +2,7 @@
 
 use mezzanine_device::memory::Power;
 
-use super::server::Server;
+use super::running::Server;
 use super::world::World;
 use crate::crash::database::checkers::check_commits;
 use crate::crash::driver::life::{self, Life};

@@ -25,7 +25,7 @@ mod kept;
 
 pub mod world;
 
-mod server;
+mod running;
 
 mod redo;
 

@@ -1,6 +1,6 @@
 //! What redo and changes ask of this server.
 
-use super::server::Server;
+use super::running::Server;
 use crate::crash::database::contents::Content;
 use crate::crash::database::log::Lsn;
 use crate::crash::database::logging::{Logging, Parts};

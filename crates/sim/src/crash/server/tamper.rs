@@ -15,8 +15,8 @@ use mezzanine_engine::format::{
 use mezzanine_ffi::startup::provably_clean;
 
 use super::kept::Tampered;
+use super::running::Server;
 use super::scenario::PAGE;
-use super::server::Server;
 use super::world::World;
 use crate::crash::database::contents::Content;
 use crate::crash::database::logging::Logging;
