@@ -15,12 +15,13 @@
 //!            +------------------- (power cut anywhere) <----------+
 //! ```
 
-use mezzanine_device::memory::{Fault, Injection, Operation, Power};
+use mezzanine_device::memory::Power;
 use mezzanine_engine::Tier;
 use mezzanine_engine::format::Superblock;
 
 use super::server::Server;
 use super::world::World;
+use crate::crash::driver::harm::lying_flush;
 use crate::crash::driver::life::{self, Life};
 use crate::crash::driver::stop::Stop;
 use crate::crash::kind::Kind;
@@ -99,8 +100,7 @@ impl World {
 
     fn plan_lies(&mut self) {
         if self.scenario.lying_flushes {
-            let after = self.life.random.magnitude(16);
-            let lie = Injection { operation: Operation::Flush, after, count: 1, fault: Fault::Lie };
+            let lie = lying_flush(&mut self.life.random);
             self.machine.flash.inject(lie);
             self.machine.disk.inject(lie);
         }

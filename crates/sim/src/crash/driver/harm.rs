@@ -24,9 +24,7 @@ pub(crate) struct Harm {
 impl Harm {
     /// Lets writes to come change, go elsewhere or be lost. Returns what.
     pub(crate) fn plan_bad_writes(&mut self, flash: &MemoryDevice, random: &mut Random) -> Injection {
-        let fault = *random.pick(&[Fault::FlipBit, Fault::Misdirect, Fault::Lie]);
-        let (after, count) = (random.magnitude(16) - 1, random.magnitude(3));
-        let injection = Injection { operation: Operation::Write, after, count, fault };
+        let injection = bad_writes(16, random);
         flash.inject(injection);
         self.damaged = true;
         injection
@@ -47,11 +45,9 @@ impl Harm {
         bytes: u64,
         random: &mut Random,
     ) -> (u64, Bad) {
-        let sector = random.below(bytes / SECTOR_BYTES) * SECTOR_BYTES;
-        let bad = *random.pick(&[Bad::Unreadable, Bad::Unreadable, Bad::UnreadableUntilWritten]);
-        flash.spoil(sector, SECTOR_BYTES, bad);
-        self.bad_sectors.push((sector, bad));
-        (sector, bad)
+        let spoilt = spoil_sector(flash, bytes, random);
+        self.bad_sectors.push(spoilt);
+        spoilt
     }
 
     /// Forgets what was planned; what is bad stays so.
@@ -61,6 +57,27 @@ impl Harm {
             flash.spoil(*sector, SECTOR_BYTES, *bad);
         }
     }
+}
+
+/// Writes to come that change, go elsewhere or are lost: up to three, after at most so many others.
+pub(crate) fn bad_writes(after_max: u64, random: &mut Random) -> Injection {
+    let fault = *random.pick(&[Fault::FlipBit, Fault::Misdirect, Fault::Lie]);
+    let (after, count) = (random.magnitude(after_max) - 1, random.magnitude(3));
+    Injection { operation: Operation::Write, after, count, fault }
+}
+
+/// A flush to come that is reported and not done.
+pub(crate) fn lying_flush(random: &mut Random) -> Injection {
+    let after = random.magnitude(16);
+    Injection { operation: Operation::Flush, after, count: 1, fault: Fault::Lie }
+}
+
+/// Makes one sector of so many bytes of a device bad. Returns where, and how.
+pub(crate) fn spoil_sector(device: &MemoryDevice, bytes: u64, random: &mut Random) -> (u64, Bad) {
+    let sector = random.below(bytes / SECTOR_BYTES) * SECTOR_BYTES;
+    let bad = *random.pick(&[Bad::Unreadable, Bad::Unreadable, Bad::UnreadableUntilWritten]);
+    device.spoil(sector, SECTOR_BYTES, bad);
+    (sector, bad)
 }
 
 /// Up to eight times a bit flips, a page of a device at rest becomes zeros, or what another place holds.

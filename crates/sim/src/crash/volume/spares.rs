@@ -5,9 +5,7 @@
 //! Invariants checked: `no-unprovoked-error`: what fails of the spare device before it is in use costs the
 //! replacement alone, whose error names the device ([`super::costs`]).
 
-use mezzanine_device::memory::{
-    Bad, Fault, Injection, MemoryDevice, Operation, Random, SECTOR_BYTES, splitmix,
-};
+use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation, Random, splitmix};
 use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_volume::{VolumeError, VolumeState};
 
@@ -15,6 +13,7 @@ use super::costs::Struck;
 use super::failing::READS_OF_SILENCE;
 use super::machine::SidecarFault;
 use super::world::{Session, World, trace};
+use crate::crash::driver::harm::spoil_sector;
 use crate::crash::driver::report::Invariant;
 use crate::crash::driver::stop::Stop;
 
@@ -106,10 +105,7 @@ fn plan_on(world: &mut World, random: &mut Random, on_spare: bool) {
 /// One bad sector of so many bytes, near the beginning in half of the cases: superblocks are there.
 fn spoil(device: &MemoryDevice, bytes: u64, random: &mut Random) -> (u64, Bad) {
     let among = if random.chance(1, 2) { bytes.min(1 << 16) } else { bytes };
-    let sector = random.below(among / SECTOR_BYTES) * SECTOR_BYTES;
-    let bad = *random.pick(&[Bad::Unreadable, Bad::Unreadable, Bad::UnreadableUntilWritten]);
-    device.spoil(sector, SECTOR_BYTES, bad);
-    (sector, bad)
+    spoil_sector(device, among, random)
 }
 
 /// A replacement has failed. `before` is what had failed before it. Returns whether the volume is as before.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::{Fault, Injection, Operation, splitmix};
+use mezzanine_device::memory::splitmix;
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeError, VolumeStatistics};
 
@@ -14,6 +14,7 @@ use super::moments::{Backup, Histories};
 use super::runners::Runners;
 use super::scenario::Scenario;
 use crate::crash::driver::ages;
+use crate::crash::driver::harm::lying_flush;
 use crate::crash::driver::life::{self, Life, Outcome};
 use crate::crash::driver::report::Invariant;
 use crate::crash::driver::stop::Stop;
@@ -275,8 +276,7 @@ impl World {
         (self.scenario.tier.sync_mode, self.mode_in_doubt, self.disk_first) = (mode, false, false);
         self.written = vec![false; self.models.len()];
         if self.scenario.lying_flushes {
-            let after = self.life.random.magnitude(16);
-            let lie = Injection { operation: Operation::Flush, after, count: 1, fault: Fault::Lie };
+            let lie = lying_flush(&mut self.life.random);
             self.machine.disks.iter().chain([&self.machine.flash]).for_each(|device| device.inject(lie));
         }
         Ok(session)

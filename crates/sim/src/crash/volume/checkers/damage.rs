@@ -12,7 +12,6 @@
 //!
 //! The machine itself is not touched.
 
-use mezzanine_device::memory::{Fault, Injection, Operation};
 use mezzanine_volume::{TierConfig, VolumeError, VolumeErrorKind};
 
 use super::recovery::contents;
@@ -125,9 +124,7 @@ fn damage_at_rest(world: &mut World, copy: &Machine) {
 }
 
 fn plan_bad_writes(world: &mut World, copy: &Machine) {
-    let fault = *world.life.random.pick(&[Fault::FlipBit, Fault::Misdirect, Fault::Lie]);
-    let (after, count) = (world.life.random.magnitude(8) - 1, world.life.random.magnitude(3));
-    copy.flash.inject(Injection { operation: Operation::Write, after, count, fault });
+    copy.flash.inject(harm::bad_writes(8, &mut world.life.random));
 }
 
 /// Whether as many pages are lost as a tier carries: one more ends writing (docs/reliability.md, *What an

@@ -23,11 +23,12 @@
 use std::collections::BTreeSet;
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::{Bad, Fault, Image, Injection, Operation, Random, SECTOR_BYTES, splitmix};
+use mezzanine_device::memory::{Image, Injection, Random, splitmix};
 use mezzanine_volume::{ReplaceOptions, VolumeError, VolumeErrorKind, VolumeState};
 
 use super::damage;
 use super::recovery::contents;
+use crate::crash::driver::harm::{Harm, bad_writes};
 use crate::crash::driver::report::Invariant;
 use crate::crash::driver::stop::Stop;
 use crate::crash::volume::machine::Machine;
@@ -71,9 +72,7 @@ struct Later<'w> {
     version: u32,
     /// The tier has clean pages only.
     clean: bool,
-    damaged: bool,
-    /// Sectors of flash that are bad for good.
-    bad_sectors: Vec<(u64, Bad)>,
+    harm: Harm,
     /// Sessions so far, this one included.
     sessions: usize,
     replacement: Replacement,
@@ -113,8 +112,7 @@ fn begin(world: &mut World, machine: Machine, random: Random, replacement: Repla
         pages,
         version,
         clean,
-        damaged: false,
-        bad_sectors: Vec::new(),
+        harm: Harm::default(),
         sessions: 0,
         replacement,
     }
@@ -139,7 +137,7 @@ impl Later<'_> {
             let used = self.use_session(&session, round < 2, sectors);
             self.end_session(session);
             used?;
-            if round < 2 && !self.clean && self.damaged {
+            if round < 2 && !self.clean && self.harm.damaged {
                 // Whatever was synced meanwhile may lie where something went wrong.
                 self.pages.iter_mut().flatten().for_each(|page| page.synced = false);
             }
@@ -151,7 +149,7 @@ impl Later<'_> {
                 Err((_, error)) => {
                     trace!(self.world, "refused later, on a copy: {error}");
                     self.world.life.coverage.damage_refused += 1;
-                    if error.kind() == VolumeErrorKind::Io && !self.bad_sectors.is_empty() {
+                    if error.kind() == VolumeErrorKind::Io && !self.harm.bad_sectors.is_empty() {
                         return Ok(());
                     }
                     return self.judge_refusal(&error);
@@ -170,30 +168,26 @@ impl Later<'_> {
         self.machine.power.crash_after(1);
         drop(session);
         self.machine.power.restore();
-        self.machine.flash.heal();
+        self.harm.forget_planned(&self.machine.flash);
         self.machine.spare.heal();
-        for (sector, bad) in &self.bad_sectors {
-            self.machine.flash.spoil(*sector, SECTOR_BYTES, *bad);
-        }
         if failed || self.random.chance(1, 2) {
             self.machine.cut(&mut self.random);
         }
     }
 
     fn plan_bad_writes(&mut self) {
-        let fault = *self.random.pick(&[Fault::FlipBit, Fault::Misdirect, Fault::Lie]);
-        let (after, mut count) = (self.random.magnitude(16) - 1, self.random.magnitude(3));
+        let mut injection = bad_writes(16, &mut self.random);
         // A spare device may keep nothing of what is written to it, and hold what it held before.
         if !self.harms_flash() && self.random.chance(1, 4) {
-            count = u64::MAX;
+            injection.count = u64::MAX;
         }
+        let Injection { fault, after, count, .. } = injection;
         trace!(self.world, "later, on a copy: {fault:?} after {after} writes, {count} times");
-        let injection = Injection { operation: Operation::Write, after, count, fault };
         match self.harms_flash() {
             true => self.machine.flash.inject(injection),
             false => self.machine.spare.inject(injection),
         }
-        self.damaged |= self.harms_flash();
+        self.harm.damaged |= self.harms_flash();
     }
 
     /// Whether harm comes to the device in use, and not to the spare one.
@@ -202,18 +196,15 @@ impl Later<'_> {
     }
 
     fn flip_bit(&mut self) {
-        let bit = self.random.below(self.world.scenario.flash_bytes() * 8);
+        let bytes = self.world.scenario.flash_bytes();
+        let bit = self.harm.flip_bit(&self.machine.flash, bytes, &mut self.random);
         trace!(self.world, "later, on a copy: bit {bit} flips");
-        self.machine.flash.flip_bit(bit);
-        self.damaged = true;
     }
 
     fn spoil_sector(&mut self) {
-        let sector = self.random.below(self.world.scenario.flash_bytes() / SECTOR_BYTES) * SECTOR_BYTES;
-        let bad = *self.random.pick(&[Bad::Unreadable, Bad::Unreadable, Bad::UnreadableUntilWritten]);
+        let bytes = self.world.scenario.flash_bytes();
+        let (sector, bad) = self.harm.spoil_sector(&self.machine.flash, bytes, &mut self.random);
         trace!(self.world, "later, on a copy: the sector at {sector} is bad: {bad:?}");
-        self.machine.flash.spoil(sector, SECTOR_BYTES, bad);
-        self.bad_sectors.push((sector, bad));
     }
 
     /// Writes, syncs and carries out jobs until the power fails or something else does that may.
@@ -264,7 +255,7 @@ impl Later<'_> {
         let lost = session.volume.lost_pages();
         trace!(self.world, "later, on a copy: a change is refused, {} pages are lost: {text}", lost.len());
         // Each page that is lost lay in a frame of its own, and so does the one that is too many.
-        let enough = self.damaged || self.pages_that_may_be_lost() > lost.len();
+        let enough = self.harm.damaged || self.pages_that_may_be_lost() > lost.len();
         let too_many = damage::carries_no_more(session, self.bad_frames()) && enough;
         if kind == VolumeErrorKind::ReadOnly && too_many && !self.clean {
             return Ok(());
@@ -283,7 +274,7 @@ impl Later<'_> {
 
     /// Frames of flash in which sectors went bad.
     fn bad_frames(&self) -> usize {
-        let frames = self.bad_sectors.iter().map(|(at, _)| at / self.world.scenario.page_bytes());
+        let frames = self.harm.bad_sectors.iter().map(|(at, _)| at / self.world.scenario.page_bytes());
         frames.collect::<BTreeSet<u64>>().len()
     }
 
@@ -329,7 +320,7 @@ impl Later<'_> {
     fn goes_on_with_spare(&mut self) {
         self.machine.swap_flash();
         self.replacement = Replacement::Done;
-        self.damaged = true;
+        self.harm.damaged = true;
         self.pages.iter_mut().flatten().for_each(|page| page.on_disk = true);
     }
 
@@ -400,7 +391,7 @@ impl Later<'_> {
                     let short = matches!(error.kind(), VolumeErrorKind::ShortRead { .. });
                     let on_disk = self.clean || self.pages[file][number].on_disk;
                     // An older table of files knows an older length.
-                    if short && !on_disk && self.damaged {
+                    if short && !on_disk && self.harm.damaged {
                         continue;
                     }
                     // Where the disk has every page damage to flash fails nothing.
@@ -410,7 +401,7 @@ impl Later<'_> {
                     lost += 1;
                     // A bad sector costs the page in it, and one more after each crash that comes before its
                     // frame was left out.
-                    if !self.damaged && lost > self.pages_that_may_be_lost() {
+                    if !self.harm.damaged && lost > self.pages_that_may_be_lost() {
                         let text =
                             format!("{lost} pages are lost with {} frames: {error}", self.bad_frames());
                         return Err(broken(text));
@@ -443,7 +434,7 @@ impl Later<'_> {
             || (!page.synced
                 && !page.on_disk
                 && !self.clean
-                && self.damaged
+                && self.harm.damaged
                 && pattern::belongs(unit, file as u8, at))
     }
 }
