@@ -6,7 +6,7 @@ use std::str::FromStr;
 use mezzanine_device::memory::splitmix;
 use mezzanine_engine::SyncMode;
 
-use super::driver::terms::Focus;
+use super::driver::Focus;
 
 /// What lives in a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What lives in the worlds of each kind.
 
 use super::driver::life::{Outcome, Seeded};
-use super::driver::terms::{Feature, Terms};
+use super::driver::{Feature, Terms};
 use super::kind::Kind;
 use super::{database, server, volume};
 

@@ -14,8 +14,7 @@ use super::places::Place;
 use super::reading::Source;
 use super::server::Server;
 use super::world::World;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::Lookup;
 

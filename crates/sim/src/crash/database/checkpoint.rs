@@ -20,8 +20,7 @@ use super::places::Extent;
 use super::relied::Relied;
 use super::scenario::Tearing;
 use super::server::Server;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 
 /// A checkpoint under way.
 #[derive(Debug)]

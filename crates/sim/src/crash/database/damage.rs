@@ -21,8 +21,8 @@ use super::reading::Source;
 use super::scenario::Tearing;
 use super::server::Server;
 use super::world::{Damaged, World};
+use crate::crash::driver::Stop;
 use crate::crash::driver::harm::{damage_at_rest, judge_start};
-use crate::crash::driver::stop::Stop;
 
 impl World {
     /// To be called between two sessions.

@@ -10,7 +10,7 @@ use mezzanine_device::Device;
 use super::log::Lsn;
 use super::places::{Extent, Unit};
 use super::server::Server;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::Stop;
 
 impl Server<'_> {
     /// What a drop does to pool, tier and disk; also in redo.

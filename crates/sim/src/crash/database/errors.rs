@@ -6,7 +6,7 @@ use mezzanine_device::memory::{Operation, Random, splitmix};
 
 use super::scenario::Tearing;
 use super::world::World;
-use crate::crash::driver::planned::{Failing, Planned};
+use crate::crash::driver::{Failing, Planned};
 
 impl World {
     /// Plans an error for some time in this session.

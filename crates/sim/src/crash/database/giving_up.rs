@@ -16,9 +16,7 @@ use super::contents::{self, Content};
 use super::machine::Control;
 use super::server::Server;
 use super::world::World;
-use crate::crash::driver::planned::Failing;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Failing, Invariant, Stop};
 
 /// Pages that are saved at a time.
 const BATCH: usize = 16;

@@ -5,9 +5,7 @@ use mezzanine_engine::{Job, JobError, StageIn, StageKind};
 
 use super::pool::Buffer;
 use super::server::Server;
-use crate::crash::driver::planned::Failing;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Failing, Invariant, Stop};
 
 /// The process that owns the region.
 pub(super) const SERVER: u32 = 1;

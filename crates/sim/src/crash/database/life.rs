@@ -21,9 +21,9 @@ use mezzanine_engine::format::Superblock;
 
 use super::server::Server;
 use super::world::World;
+use crate::crash::driver::Stop;
 use crate::crash::driver::harm::lying_flush;
 use crate::crash::driver::life::{self, Life};
-use crate::crash::driver::stop::Stop;
 use crate::crash::kind::Kind;
 
 impl life::World for World {

@@ -10,10 +10,7 @@ use super::history::{History, Verdict};
 use super::log::{Change, Log, Lsn};
 use super::places::{Extent, Place};
 use super::pool::Pool;
-use crate::crash::driver::life::Life;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
-use crate::crash::driver::whole::NoPower;
+use crate::crash::driver::{Invariant, Life, NoPower, Stop};
 
 /// What a database has for its log and its pool.
 pub(crate) struct Parts<'d> {

@@ -10,8 +10,7 @@ use mezzanine_engine::format::{
 use mezzanine_engine::{ReadError, ReadFlash, WriteFlash};
 
 use super::log::{Log, Lsn};
-use crate::crash::driver::planned::Failing;
-use crate::crash::driver::whole::Whole;
+use crate::crash::driver::{Failing, Whole};
 
 /// What the database knows before it has read anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

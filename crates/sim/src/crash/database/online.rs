@@ -3,7 +3,7 @@
 use mezzanine_engine::SyncMode;
 
 use super::server::Server;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::Stop;
 
 impl Server<'_> {
     /// Asks for a longer or shorter queue, or thinks better of it.

@@ -6,7 +6,7 @@ use super::log::Change;
 use super::logging::Logging;
 use super::places::{Place, Unit};
 use super::server::Server;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::Stop;
 use crate::crash::driver::weights;
 
 impl Server<'_> {

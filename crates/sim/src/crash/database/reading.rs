@@ -6,9 +6,7 @@ use mezzanine_engine::{Lookup, PageId, StageKind};
 use super::contents::{self, Content};
 use super::places::Place;
 use super::server::Server;
-use crate::crash::driver::planned::Failing;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Failing, Invariant, Stop};
 
 /// Where a page came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

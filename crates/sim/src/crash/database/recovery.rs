@@ -12,9 +12,8 @@ use super::machine::{Control, Reader};
 use super::scenario::Tearing;
 use super::world::World;
 use crate::crash::driver::ages;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
 use crate::crash::driver::tiers::draw_placement;
+use crate::crash::driver::{Invariant, Stop};
 
 /// The database's name in its tiers.
 const DATABASE: [u8; 16] = *b"simulated server";

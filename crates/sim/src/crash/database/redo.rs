@@ -7,8 +7,7 @@ use super::places::{Extent, Place};
 use super::reading::Source;
 use super::scenario::Tearing;
 use super::server::Server;
-use crate::crash::driver::stop::Stop;
-use crate::crash::driver::whole::NoPower;
+use crate::crash::driver::{NoPower, Stop};
 
 impl Logging for Server<'_> {
     type Source = Source;

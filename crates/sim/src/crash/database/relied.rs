@@ -5,8 +5,7 @@
 use mezzanine_engine::format::Superblock;
 
 use super::log::Lsn;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 
 /// The groups of a tier that a checkpoint relies on.
 #[derive(Debug, Clone, Copy)]

@@ -6,9 +6,9 @@ use mezzanine_engine::{SyncMode, TierConfig};
 
 use super::places::Space;
 use crate::crash::driver::ages;
-use crate::crash::driver::terms::{Feature, Focus, Terms};
 use crate::crash::driver::tiers::{self, Wanted};
 use crate::crash::driver::weights::weights;
+use crate::crash::driver::{Feature, Focus, Terms};
 
 /// Makes the seed of a draw of its own.
 const DRAINS_EARLY: u64 = 0x6561_726c_7900;

@@ -11,8 +11,7 @@ use super::logging::Logging;
 use super::places::Place;
 use super::pool::{Buffer, Pool};
 use super::world::World;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 
 /// From the opening of the tier to the end of the process.
 pub(super) struct Server<'t> {

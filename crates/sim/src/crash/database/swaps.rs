@@ -9,8 +9,7 @@ use super::checkpoint::redo_point;
 use super::scenario::Tearing;
 use super::world::World;
 use crate::crash::driver::harm::{each_superblock, newest_superblock, rename_tier};
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 
 impl World {
     /// After a power cut, now and then.

@@ -14,10 +14,7 @@ use super::places::{Extent, Place, Unit};
 use super::relied::Relied;
 use super::scenario::{Scenario, Tearing};
 use crate::crash::driver::life::{self, Life, Outcome};
-use crate::crash::driver::planned::Planned;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
-use crate::crash::driver::terms::Terms;
+use crate::crash::driver::{Invariant, Planned, Stop, Terms};
 
 /// A world. See the module.
 pub struct World {

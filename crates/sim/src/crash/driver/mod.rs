@@ -42,3 +42,10 @@ pub(crate) mod run;
 pub(crate) mod threads;
 
 pub(crate) mod exhaustive;
+
+pub(crate) use life::Life;
+pub(crate) use planned::{Failing, Planned};
+pub(crate) use report::Invariant;
+pub(crate) use stop::Stop;
+pub(crate) use terms::{Feature, Focus, Terms};
+pub(crate) use whole::{NoPower, Whole};

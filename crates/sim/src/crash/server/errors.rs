@@ -20,9 +20,7 @@ use super::running::Server;
 use super::scenario::PAGE;
 use super::world::World;
 use crate::crash::database::contents;
-use crate::crash::driver::planned::{Failing, Planned};
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Failing, Invariant, Planned, Stop};
 
 /// Tells the numbers of errors of a start from others.
 const START: u64 = 0x57A7;

@@ -14,8 +14,7 @@ use mezzanine_device::Device;
 
 use super::world::World;
 use crate::crash::driver::harm::Harm;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 
 /// Sessions of such a life, and those of them in which harm is done.
 const SESSIONS: u32 = 4;

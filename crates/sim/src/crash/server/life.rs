@@ -5,8 +5,8 @@ use mezzanine_device::memory::Power;
 use super::running::Server;
 use super::world::World;
 use crate::crash::database::checkers::check_commits;
+use crate::crash::driver::Stop;
 use crate::crash::driver::life::{self, Life};
-use crate::crash::driver::stop::Stop;
 use crate::crash::kind::Kind;
 
 impl life::World for World {

@@ -13,7 +13,7 @@ use mezzanine_ffi::message::Refusal;
 
 use crate::crash::database::log::{LogEnds, Lsn};
 use crate::crash::database::places::Space;
-use crate::crash::driver::whole::Whole;
+use crate::crash::driver::Whole;
 
 /// This server never leaves its timeline.
 const TIMELINE: u32 = 1;

@@ -5,8 +5,7 @@ use crate::crash::database::contents::Content;
 use crate::crash::database::log::Lsn;
 use crate::crash::database::logging::{Logging, Parts};
 use crate::crash::database::places::{Extent, Place};
-use crate::crash::driver::stop::Stop;
-use crate::crash::driver::whole::NoPower;
+use crate::crash::driver::{NoPower, Stop};
 
 impl Logging for Server<'_> {
     /// The host does not say where it has a page from.

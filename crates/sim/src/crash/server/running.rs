@@ -15,8 +15,7 @@ use crate::crash::database::logging::Logging;
 use crate::crash::database::places::{Extent, Place, Unit};
 use crate::crash::database::pool::{Buffer, Pool};
 use crate::crash::database::relied::Relied;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 
 /// A checkpoint under way, and what of it is done.
 #[derive(Debug, Clone, Copy)]

@@ -6,8 +6,8 @@ use mezzanine_ffi::settings::Settings;
 
 use crate::crash::database::places::Space;
 use crate::crash::database::scenario::SYNC_MODES;
-use crate::crash::driver::terms::{Feature, Terms};
 use crate::crash::driver::tiers::draw_admission;
+use crate::crash::driver::{Feature, Terms};
 
 /// Bytes of a page.
 pub(super) const PAGE: u32 = 4096;

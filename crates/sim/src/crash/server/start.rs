@@ -12,8 +12,7 @@ use mezzanine_ffi::startup::{Adoption, Start, Started};
 use super::machine::{Relations, redo_point};
 use super::scenario::PAGE;
 use super::world::World;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 
 /// The process that starts the server.
 const STARTUP: u32 = 1;

@@ -23,8 +23,7 @@ use crate::crash::database::logging::Logging;
 use crate::crash::driver::harm::{
     damage_at_rest, each_superblock, judge_start, newest_superblock, rename_tier,
 };
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 
 impl World {
     /// Between two sessions, now and then.

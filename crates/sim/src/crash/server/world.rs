@@ -16,10 +16,7 @@ use crate::crash::database::machine::Machine;
 use crate::crash::database::relied::Relied;
 use crate::crash::driver::harm::Harm;
 use crate::crash::driver::life::{self, Life, Outcome};
-use crate::crash::driver::planned::Planned;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
-use crate::crash::driver::terms::{Feature, Terms};
+use crate::crash::driver::{Feature, Invariant, Planned, Stop, Terms};
 
 /// A world. See the module.
 pub struct World {

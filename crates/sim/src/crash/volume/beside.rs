@@ -13,8 +13,7 @@ use mezzanine_volume::VolumeError;
 use super::checkers::pages;
 use super::pattern;
 use super::world::{Session, World, trace};
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 
 type Found = Arc<Mutex<Option<Result<Vec<u8>, VolumeError>>>>;
 

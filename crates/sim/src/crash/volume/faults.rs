@@ -14,8 +14,7 @@ use super::failing::{Faults, READS_OF_SILENCE};
 use super::machine::{Machine, SidecarFault};
 use super::operations;
 use super::world::{Session, World, trace};
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::model::Drained;
 
 impl World {

@@ -23,8 +23,7 @@ use super::checkers::mixes;
 use super::model::FileModel;
 use super::moments::Moment;
 use super::world::{Session, World, trace};
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::model::Drained;
 
 /// Moments that are kept at a time.

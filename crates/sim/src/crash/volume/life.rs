@@ -26,8 +26,8 @@ use super::operations;
 use super::replacement;
 use super::scenario::Scenario;
 use super::world::{Session, World, trace};
+use crate::crash::driver::Stop;
 use crate::crash::driver::life::{self, Life};
-use crate::crash::driver::stop::Stop;
 use crate::crash::kind::Kind;
 
 impl life::World for World {

@@ -9,8 +9,7 @@ use mezzanine_volume::{SyncMode, TierConfig, VolumeConfig, VolumeError, VolumeEr
 use super::checkers::disk;
 use super::model::FileModel;
 use super::world::{Session, World, trace};
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::model::Drained;
 
 /// Switches the sync mode, or stops or resumes admission.

@@ -15,9 +15,8 @@ use super::online;
 use super::pattern;
 use super::replacement;
 use super::world::{Session, World, trace};
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
 use crate::crash::driver::weights;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::model::Drained;
 
 /// Draws one operation and carries it out.

@@ -14,8 +14,7 @@ use super::model::FileModel;
 use super::online::is_tier_alone;
 use super::spares;
 use super::world::{Session, World, trace};
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::model::Drained;
 
 /// Replaces the flash device by the spare one.

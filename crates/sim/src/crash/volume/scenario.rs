@@ -7,9 +7,9 @@ use mezzanine_engine::format::Age;
 
 use super::holes::Hole;
 use crate::crash::driver::ages;
-use crate::crash::driver::terms::{Feature, Focus, Terms};
 use crate::crash::driver::tiers::{self, Wanted};
 use crate::crash::driver::weights::weights;
+use crate::crash::driver::{Feature, Focus, Terms};
 
 /// The sync modes of a volume's tier, as often as they are drawn.
 const SYNC_MODES: [SyncMode; 3] = [SyncMode::Durable, SyncMode::Durable, SyncMode::Through];

@@ -14,8 +14,7 @@ use super::failing::READS_OF_SILENCE;
 use super::machine::SidecarFault;
 use super::world::{Session, World, trace};
 use crate::crash::driver::harm::spoil_sector;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 
 /// Operations of a device that may fail, as often as they are to.
 const KINDS: [Operation; 6] = [

@@ -16,9 +16,7 @@ use super::scenario::Scenario;
 use crate::crash::driver::ages;
 use crate::crash::driver::harm::lying_flush;
 use crate::crash::driver::life::{self, Life, Outcome};
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
-use crate::crash::driver::terms::Terms;
+use crate::crash::driver::{Invariant, Stop, Terms};
 
 /// Tells what happens on standard error, in a world that was asked to.
 macro_rules! trace {

@@ -19,8 +19,8 @@ use mezzanine_device::memory::{MemoryDevice, Random};
 use super::server::Server;
 use super::world::World;
 use crate::crash::database::logging::Logging;
+use crate::crash::driver::Stop;
 use crate::crash::driver::exhaustive::subject::{Broken, Choice, Ended, Subject, broken, ended};
-use crate::crash::driver::stop::Stop;
 pub(crate) use setting::Setting;
 pub use step::Step;
 

@@ -10,9 +10,9 @@ use crate::crash::database::places::{Place, Space};
 use crate::crash::database::scenario::{Scenario, Tearing};
 use crate::crash::database::server::Server;
 use crate::crash::database::world::World;
+use crate::crash::driver::Stop;
 use crate::crash::driver::exhaustive::subject::{Broken, Scene, broken};
 use crate::crash::driver::exhaustive::tiny::{Beginning, ROUNDS_MAX, Tiny};
-use crate::crash::driver::stop::Stop;
 use crate::crash::driver::tiers::mends_torn_pages;
 
 /// Pages that the pool holds.

@@ -3,8 +3,8 @@
 use crate::crash::database::logging::Logging;
 use crate::crash::database::places::{Place, Unit};
 use crate::crash::database::server::Server;
+use crate::crash::driver::Stop;
 use crate::crash::driver::exhaustive::subject::steps;
-use crate::crash::driver::stop::Stop;
 
 /// Pages that one step fills.
 const FILLED: Place = 6;

@@ -16,8 +16,7 @@ use mezzanine_volume::{TierConfig, VolumeError, VolumeErrorKind};
 
 use super::recovery::contents;
 use crate::crash::driver::harm;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::machine::Machine;
 use crate::crash::volume::moments::Contents;
 use crate::crash::volume::pattern;

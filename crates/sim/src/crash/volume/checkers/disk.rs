@@ -10,8 +10,7 @@
 use mezzanine_device::memory::Image;
 use mezzanine_volume::GUARD_NAME_BYTES as NAME_BYTES;
 
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::model::Drained;
 use crate::crash::volume::world::{GUARD, World};
 

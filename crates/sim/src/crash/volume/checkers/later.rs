@@ -29,8 +29,7 @@ use mezzanine_volume::{ReplaceOptions, VolumeError, VolumeErrorKind, VolumeState
 use super::damage;
 use super::recovery::contents;
 use crate::crash::driver::harm::{Harm, bad_writes};
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::machine::Machine;
 use crate::crash::volume::pattern::{self, UNIT_BYTES};
 use crate::crash::volume::world::{Session, World, trace};

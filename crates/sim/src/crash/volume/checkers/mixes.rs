@@ -30,8 +30,7 @@ use mezzanine_volume::{VolumeConfig, VolumeError, VolumeErrorKind};
 
 use super::pairing;
 use super::recovery::contents;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::machine::{Machine, Snapshot};
 use crate::crash::volume::model::FileModel;
 use crate::crash::volume::moments::Contents;

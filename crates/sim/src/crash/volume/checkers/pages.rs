@@ -11,8 +11,7 @@
 
 use mezzanine_volume::VolumeErrorKind;
 
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::model::{Floor, Mismatch};
 use crate::crash::volume::pattern::{self, UNIT_BYTES};
 use crate::crash::volume::world::{Session, World};

@@ -16,8 +16,7 @@ use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock}
 use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind};
 
 use super::recovery::contents;
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::machine::{Machine, Snapshot};
 use crate::crash::volume::moments::Backup;
 use crate::crash::volume::moments::Contents;

@@ -3,8 +3,7 @@
 //!
 //! Invariants checked: `repeatable-recovery`.
 
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::machine::Machine;
 use crate::crash::volume::moments::Contents;
 use crate::crash::volume::world::{Session, World};

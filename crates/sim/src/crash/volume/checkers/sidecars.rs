@@ -12,8 +12,7 @@ use mezzanine_device::memory::{Random, splitmix};
 use mezzanine_volume::{Volume, VolumeErrorKind};
 
 use super::recovery::{compare, contents};
-use crate::crash::driver::report::Invariant;
-use crate::crash::driver::stop::Stop;
+use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::machine::Machine;
 use crate::crash::volume::world::{World, trace};
 

@@ -12,8 +12,8 @@ use mezzanine_device::memory::MemoryDevice;
 use super::checkers::{disk, pages, recovery};
 use super::moments::Contents;
 use super::world::{Session, World};
+use crate::crash::driver::Stop;
 use crate::crash::driver::exhaustive::subject::{Broken, Choice, Ended, Subject, broken, ended};
-use crate::crash::driver::stop::Stop;
 pub(super) use setting::Setting;
 pub use step::Step;
 

@@ -5,9 +5,9 @@ use std::fmt;
 use mezzanine_engine::{Design, SyncMode};
 
 use super::step::FILE;
+use crate::crash::driver::Stop;
 use crate::crash::driver::exhaustive::subject::Scene;
 use crate::crash::driver::exhaustive::tiny::{Beginning, ROUNDS_MAX, Tiny};
-use crate::crash::driver::stop::Stop;
 use crate::crash::volume::checkers::pages;
 use crate::crash::volume::operations;
 use crate::crash::volume::scenario::Scenario;

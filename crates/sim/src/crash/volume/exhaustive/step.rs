@@ -1,7 +1,7 @@
 //! The grammar of the traces: what one step does.
 
+use crate::crash::driver::Stop;
 use crate::crash::driver::exhaustive::subject::steps;
-use crate::crash::driver::stop::Stop;
 use crate::crash::volume::checkers::pages;
 use crate::crash::volume::model::Drained;
 use crate::crash::volume::model::FileModel;
