@@ -1,13 +1,13 @@
 //! Power cuts, thousands a second, on the code that ships.
 //!
-//! Invariants checked: those of [`Invariant`]; [`volume::life`], [`database::life`] and [`server`] say when, and
-//! by what.
+//! Invariants checked: those of [`Invariant`]; [`volume::life`], [`database::life`] and [`server`] say when,
+//! and by what.
 //!
-//! A run is a row of *worlds*: of files on a [`volume`], of a [`database`] on the engine alone, of a [`server`]
-//! on the host that ships for PostgreSQL ([`Kind`]). Each draws its configuration from its own seed, formats a
-//! tier over simulated devices and lives through [`CUTS_PER_WORLD`] power cuts. A violation names the seed of
-//! its world and the cut, and says how to see it again. What runs them, and what they share, is in `driver`;
-//! the [`exhaustive`] mode plays short traces instead, with every cut.
+//! A run is a row of *worlds*: of files on a [`volume`], of a [`database`] on the engine alone, of a
+//! [`server`] on the host that ships for PostgreSQL ([`Kind`]). Each draws its configuration from its own
+//! seed, formats a tier over simulated devices and lives through [`CUTS_PER_WORLD`] power cuts. A violation
+//! names the seed of its world and the cut, and says how to see it again. What runs them, and what they
+//! share, is in `driver`; the [`exhaustive`] mode plays short traces instead, with every cut.
 
 pub(crate) mod driver;
 

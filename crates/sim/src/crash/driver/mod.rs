@@ -1,7 +1,8 @@
 //! What all crash worlds share, whatever lives in them.
 //!
-//! A world leads a [`life`], of sessions and operations in a [`course`]; a [`run`] is of many worlds, and what
-//! is found in one is made shorter ([`shrink`]). [`exhaustive`] is the other way: every trace, every cut.
+//! A world leads a [`life`], of sessions and operations in a [`course`]; a [`run`] is of many worlds, and
+//! what is found in one is made shorter ([`shrink`]). [`exhaustive`] is the other way: every trace, every
+//! cut.
 //!
 //! *Architecture invariant:* nothing here knows a volume or a database. What leads a life implements
 //! [`life::World`], a kind of world [`life::Seeded`], what traces are played on
