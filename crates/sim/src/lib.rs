@@ -1,25 +1,18 @@
 //! The tier in a world where time, devices and scheduling are simulated, all from one seed.
 //!
-//! [`crash`] drives the shipped volume and engine over devices whose power fails anywhere, and checks what is
-//! found afterwards against a model that shares no code with them. [`database`] does the same to the engine
-//! alone, under a database with a log and a redo pointer, and [`server`] to the host that ships for
-//! PostgreSQL, with its processes, its marker and its memory. [`policy`] runs a design's replacement alone on
-//! a trace, for its hit ratio. [`timed`] runs the engine under a database's clients and buffer pool, over
-//! modelled devices, for throughput and latency. [`experiment`] compares what comes out with what
-//! was published.
+//! [`crash`] drives what ships over devices whose power fails anywhere, and checks what is found afterwards
+//! against a model that shares no code with it: files on a volume, the engine alone under a database with a
+//! log and a redo pointer, and the host that ships for PostgreSQL, with its processes, its marker and its
+//! memory. [`policy`] runs a design's replacement alone on a trace, for its hit ratio. [`timed`] runs the
+//! engine under a database's clients and buffer pool, over modelled devices, for throughput and latency.
+//! [`experiment`] compares what comes out with what was published.
 //!
 //! *Architecture invariant:* nothing here reimplements what it tests. Devices are replaced, the code above
 //! them is not.
 
 #![deny(unsafe_code)]
 
-mod ages;
-
 pub mod crash;
-
-pub mod database;
-
-pub mod server;
 
 mod hollow;
 

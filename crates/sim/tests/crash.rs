@@ -6,7 +6,8 @@ mod cuts;
 mod replays;
 
 use cuts::{each_leads_the_same_life, nothing_is_violated};
-use mezzanine_sim::crash::{Kind, World};
+use mezzanine_sim::crash::Kind;
+use mezzanine_sim::crash::volume::World;
 use replays::Replay;
 
 /// In 117 power fails in groups that were written in place. Recovery read their pages in an order of its own

@@ -6,8 +6,8 @@ mod cuts;
 mod replays;
 
 use cuts::{each_leads_the_same_life, nothing_is_violated};
+use mezzanine_sim::crash::database::{Scenario, World};
 use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind};
-use mezzanine_sim::database::{Scenario, World};
 use replays::Replay;
 
 /// Seeds of worlds in which something was wrong once, and what; each replays its story only in the version

@@ -6,7 +6,8 @@ mod cuts;
 mod replays;
 
 use cuts::{each_leads_the_same_life, nothing_is_violated};
-use mezzanine_sim::crash::{Kind, Terms, World};
+use mezzanine_sim::crash::volume::World;
+use mezzanine_sim::crash::{Kind, Terms};
 use replays::Replay;
 
 #[test]

@@ -1,8 +1,8 @@
 //! A drive that reports a flush and does not do it loses acknowledged data under any software. The world must
 //! see that.
 
-use mezzanine_sim::crash::scenario::Scenario;
-use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
+use mezzanine_sim::crash::CUTS_PER_WORLD;
+use mezzanine_sim::crash::volume::{Scenario, World};
 
 #[test]
 fn a_lying_flush_is_found() {

@@ -5,9 +5,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use mezzanine_sim::crash::scenario::Scenario;
-use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind, Terms, World};
-use mezzanine_sim::server;
+use mezzanine_sim::crash::volume::{Scenario, World};
+use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind, Terms, server};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
 const STORIES: [(u64, &str); 53] = [

@@ -2,9 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use mezzanine_sim::crash::report::Coverage;
-use mezzanine_sim::crash::scenario::Scenario;
-use mezzanine_sim::crash::world::World;
+use mezzanine_sim::crash::Coverage;
+use mezzanine_sim::crash::volume::{Scenario, World};
 
 /// Power cuts in each world.
 const CUTS_PER_WORLD: u64 = 64;

@@ -1,7 +1,7 @@
 //! A seed is all that it takes to see the same life again.
 
-use mezzanine_sim::crash::scenario::Scenario;
-use mezzanine_sim::crash::{CUTS_PER_WORLD, Options, World, run};
+use mezzanine_sim::crash::volume::{Scenario, World};
+use mezzanine_sim::crash::{CUTS_PER_WORLD, Options, run};
 
 #[test]
 fn a_seed_leads_the_same_life_each_time() {

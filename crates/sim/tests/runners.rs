@@ -7,7 +7,8 @@ mod cuts;
 mod replays;
 
 use cuts::{each_leads_the_same_life, nothing_is_violated};
-use mezzanine_sim::crash::{Feature, Kind, Terms, World};
+use mezzanine_sim::crash::volume::World;
+use mezzanine_sim::crash::{Feature, Kind, Terms};
 use replays::Replay;
 
 fn life(seed: u64) -> World {

@@ -6,8 +6,8 @@ mod cuts;
 mod replays;
 
 use cuts::{each_leads_the_same_life, nothing_is_violated};
+use mezzanine_sim::crash::server::World;
 use mezzanine_sim::crash::{Coverage, Kind};
-use mezzanine_sim::server::World;
 use replays::Replay;
 
 #[test]

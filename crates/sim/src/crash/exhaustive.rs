@@ -10,36 +10,26 @@
 //! that leave the same bytes at a later stop of the same step, which is most of what a stop in a read could
 //! show.
 //!
-//! Invariants checked: those of [`super::world`], by the same checkers.
+//! Invariants checked: those of [`super::volume::world`], by the same checkers.
 
-pub(crate) mod subject;
+use std::fmt;
+use std::str::FromStr;
 
-pub(crate) mod window;
-
-mod volume;
-
-mod stage;
-
-mod name;
-
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-
-use mezzanine_volume::{Design, SyncMode};
+use mezzanine_engine::{Design, SyncMode};
 use serde::Serialize;
 
-use super::VIOLATIONS_MAX;
+use super::database::World as Database;
+use super::driver::exhaustive::name::Name;
+use super::driver::exhaustive::search::{self, Search, traces};
+use super::driver::exhaustive::subject::{Scene, Subject};
+use super::driver::report::Violation;
 use super::kind::{Kind, Worlds};
-use super::report::{VERSION, Violation};
-use super::world::World as Volume;
-use crate::database::World as Database;
-use name::{Name, Of};
-use stage::{Finding, Stage};
-use subject::{Grammar, Scene, Subject};
+use super::volume::World as Volume;
 
-pub use crate::database::exhaustive::Step as DatabaseStep;
-pub use name::CaseName;
-pub use volume::Step;
+pub use super::database::exhaustive::Step as DatabaseStep;
+pub use super::driver::exhaustive::counts::Counts;
+pub use super::driver::exhaustive::search::Progress;
+pub use super::volume::exhaustive::Step;
 
 /// What to run.
 pub struct Options<'a> {
@@ -54,41 +44,13 @@ pub struct Options<'a> {
     /// How many threads to use; 0 counts as 1. The result does not depend on it.
     pub threads: usize,
     /// Told, as traces are finished, how many of how many are.
-    pub progress: Option<&'a (dyn Fn(u64, u64) + Sync)>,
+    pub progress: Option<Progress<'a>>,
 }
 
 impl Options<'_> {
     /// Everything up to a length, with one thread and no progress.
     pub fn new(length: usize) -> Self {
         Self { length, worlds: Worlds::All, sync_mode: None, design: None, threads: 1, progress: None }
-    }
-}
-
-/// How many cases there were.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Traces, each counted in each of its settings.
-    pub traces: u64,
-    /// Device operations in which power failed, and ends of traces.
-    pub stops: u64,
-    /// Device operations of recoveries in which power failed.
-    pub stops_inside_recovery: u64,
-    /// Power cuts: choices of what survived a stop, each recovered and checked.
-    pub cuts: u64,
-    /// Of these, inside of a recovery.
-    pub cuts_inside_recovery: u64,
-    /// Of these, with a torn write.
-    pub torn: u64,
-}
-
-impl Counts {
-    fn add(&mut self, other: &Self) {
-        self.traces += other.traces;
-        self.stops += other.stops;
-        self.stops_inside_recovery += other.stops_inside_recovery;
-        self.cuts += other.cuts;
-        self.cuts_inside_recovery += other.cuts_inside_recovery;
-        self.torn += other.torn;
     }
 }
 
@@ -113,19 +75,11 @@ pub fn run(options: &Options<'_>) -> Report {
     let databases = settings_of::<Database>(options, Kind::Database);
     let traces_total = volumes.len() as u64 * traces::<Step>(options.length)
         + databases.len() as u64 * traces::<DatabaseStep>(options.length);
-    let run = Run {
-        options,
-        traces_total,
-        traces_done: AtomicU64::new(0),
-        enough: AtomicBool::new(false),
-        total: Mutex::default(),
-    };
-    run.all::<Volume>(&volumes);
-    run.all::<Database>(&databases);
+    let search = Search::new(options.length, options.threads, options.progress, traces_total);
+    search.all::<Volume>(&volumes);
+    search.all::<Database>(&databases);
+    let (counts, violations) = search.found();
     let settings = (volumes.len() + databases.len()) as u64;
-    let (counts, mut found) = run.total.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_by_key(|(length, violation)| (*length, violation.replay.clone()));
-    let violations = found.into_iter().map(|(_, violation)| violation).collect();
     Report { length: options.length, settings, counts, violations }
 }
 
@@ -137,63 +91,6 @@ fn settings_of<S: Subject>(options: &Options<'_>, kind: Kind) -> Vec<S::Setting>
     if wanted { S::Setting::all(options.sync_mode, options.design) } else { Vec::new() }
 }
 
-/// One call of [`run`].
-struct Run<'o> {
-    options: &'o Options<'o>,
-    traces_total: u64,
-    traces_done: AtomicU64,
-    enough: AtomicBool,
-    /// What was found, each with the length of its trace.
-    total: Mutex<(Counts, Vec<(usize, Violation)>)>,
-}
-
-impl Run<'_> {
-    /// Tries every trace in each of these settings, on all threads.
-    fn all<S: Subject>(&self, settings: &[S::Setting]) {
-        // Work is handed out by setting and first step, so that threads share the longest part.
-        let length = self.options.length;
-        let units: Vec<_> = settings
-            .iter()
-            .flat_map(|setting| S::Step::ALL.iter().map(move |first| (setting, Some(*first))))
-            .filter(|_| length > 0)
-            .chain(settings.iter().map(|setting| (setting, None)))
-            .collect();
-        let next = AtomicU64::new(0);
-        let finished = || self.finished();
-        let work = || {
-            while let Some((setting, first)) = units.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                let mut walk =
-                    Walk::<S> { counts: Counts::default(), found: Vec::new(), finished: &finished };
-                walk.unit(setting, *first, length);
-                self.take(walk);
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..self.options.threads.max(1) {
-                scope.spawn(work);
-            }
-            work();
-        });
-    }
-
-    /// One more trace is finished. Whether to go on.
-    fn finished(&self) -> bool {
-        let done = self.traces_done.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Some(progress) = self.options.progress {
-            progress(done, self.traces_total);
-        }
-        !self.enough.load(Ordering::Relaxed)
-    }
-
-    fn take<S: Subject>(&self, walk: Walk<'_, S>) {
-        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
-        total.0.add(&walk.counts);
-        let found = walk.found.into_iter();
-        total.1.extend(found.map(|(name, finding)| (name.trace.len(), violation(&name, finding))));
-        self.enough.fetch_or(total.1.len() >= VIOLATIONS_MAX, Ordering::Relaxed);
-    }
-}
-
 /// Tries one case alone, or as many as the name leaves open.
 pub fn replay(name: &CaseName) -> Report {
     match &name.0 {
@@ -203,83 +100,75 @@ pub fn replay(name: &CaseName) -> Report {
 }
 
 fn replay_of<S: Subject>(name: &Name<S>) -> Report {
-    let mut counts = Counts::default();
-    let found = Stage::<S>::new(name.setting.clone())
-        .and_then(|mut stage| stage.node(&name.trace, Some(name.case), &mut counts));
-    let violations = found.err().map(|finding| violation(&name.at(finding.case), finding));
-    let violations = violations.into_iter().collect();
-    Report { length: name.trace.len(), settings: 1, counts, violations }
+    let (counts, found) = search::replay(name);
+    Report { length: name.trace.len(), settings: 1, counts, violations: found.into_iter().collect() }
 }
 
-fn violation<S: Subject>(name: &Name<S>, finding: Finding) -> Violation {
-    Violation {
-        invariant: finding.invariant,
-        seed: 0,
-        cut: finding.case.stop,
-        version: VERSION.to_owned(),
-        text: finding.text,
-        replay: format!("mezz sim crash --exhaustive --case {name}"),
+/// The name of a case, of a volume or of a database.
+#[derive(Debug, Clone)]
+pub struct CaseName(Of);
+
+/// What a case is of.
+#[derive(Debug, Clone)]
+enum Of {
+    Volume(Name<Volume>),
+    Database(Name<Database>),
+}
+
+impl fmt::Display for CaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Of::Volume(name) => name.fmt(f),
+            Of::Database(name) => name.fmt(f),
+        }
     }
 }
 
-/// How many traces there are up to a length.
-fn traces<G: Grammar>(length: usize) -> u64 {
-    let mut ending_in = vec![0u64; G::ALL.len()];
-    let (mut all, mut before) = (1, 1);
-    for _ in 0..length {
-        for (step, ending) in G::ALL.iter().zip(&mut ending_in) {
-            *ending = before - if step.is_idempotent() { *ending } else { 0 };
+impl FromStr for CaseName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let setting = text.split(':').next().unwrap_or_default();
+        if <Database as Subject>::Setting::named(setting).is_some() {
+            return text.parse().map(|name| Self(Of::Database(name)));
         }
-        before = ending_in.iter().sum();
-        all += before;
+        if <Volume as Subject>::Setting::named(setting).is_some() {
+            return text.parse().map(|name| Self(Of::Volume(name)));
+        }
+        let mut known = names::<Volume>();
+        known.extend(names::<Database>());
+        Err(format!("there is no setting '{setting}'; known: {}", known.join(", ")))
     }
-    all
 }
 
-/// A walk through the traces that begin with one step.
-struct Walk<'a, S: Subject> {
-    counts: Counts,
-    found: Vec<(Name<S>, Finding)>,
-    /// Called after each trace; says whether to go on.
-    finished: &'a dyn Fn() -> bool,
+fn names<S: Subject>() -> Vec<String> {
+    S::Setting::all(None, None).iter().map(S::Setting::to_string).collect()
 }
 
-impl<S: Subject> Walk<'_, S> {
-    fn unit(&mut self, setting: &S::Setting, first: Option<S::Step>, length: usize) {
-        match Stage::<S>::new(setting.clone()) {
-            Ok(mut stage) => {
-                let mut trace: Vec<_> = first.into_iter().collect();
-                let length = if first.is_some() { length } else { 0 };
-                self.below(&mut stage, &mut trace, length);
-            }
-            Err(finding) => self.found.push((Name::new(setting, &[], finding.case), finding)),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        for text in [
+            "used/durable/face-gsc/both/1:wsj:5.12+3.0",
+            "new/through/face-gr/both/2::4.0",
+            "new/durable/face-basic/both/1:z:7",
+            "used/durable/face-gsc/clean/2:kk",
+            "database/used/drained/face-gsc/both/1:pk:3.1+2.0",
+        ] {
+            assert_eq!(text.parse::<CaseName>().map(|name| name.to_string()), Ok(text.to_owned()));
         }
     }
 
-    /// Tries `trace` and all that begin with it, up to `length`. Returns whether to go on.
-    fn below(&mut self, stage: &mut Stage<S>, trace: &mut Vec<S::Step>, length: usize) -> bool {
-        let found = stage.node(trace, None, &mut self.counts);
-        let sound = found.is_ok();
-        if let Err(finding) = found {
-            self.found.push((Name::new(stage.setting(), trace, finding.case), finding));
-        }
-        if !(self.finished)() {
-            return false;
-        }
-        if !sound || trace.len() >= length {
-            return true;
-        }
-        for step in S::Step::ALL {
-            if step.is_idempotent() && trace.last() == Some(step) {
-                continue;
-            }
-            trace.push(*step);
-            let go_on = self.below(stage, trace, length);
-            trace.pop();
-            if !go_on {
-                return false;
-            }
-        }
-        true
+    #[test]
+    fn a_wrong_name_is_answered_with_what_there_is() {
+        let complaint = |text: &str| text.parse::<CaseName>().err().unwrap_or_default();
+        assert!(complaint("old/durable").contains("used/durable/face-gsc/both/1"));
+        assert!(complaint("old/durable").contains("database/new/drained/face-gr/both/2"));
+        assert!(complaint("used/durable/face-gsc/both/1:q").contains("w write the first page"));
+        assert!(complaint("used/durable/face-gsc/both/1:w:x").contains("'x' is not a number"));
+        assert!(complaint("used/durable/face-gsc/both/1:w:1.2:3").contains(":3"));
     }
 }

@@ -6,10 +6,7 @@ use std::str::FromStr;
 use mezzanine_device::memory::splitmix;
 use mezzanine_engine::SyncMode;
 
-use super::scenario::Scenario;
-use super::terms::{Feature, Focus, Terms};
-use super::world::{Outcome, World};
-use crate::{database, server};
+use super::driver::Focus;
 
 /// What lives in a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,33 +56,6 @@ impl Kind {
             Self::Histories => "histories",
             Self::Runners => "runners",
         }
-    }
-
-    /// Runs the world of `seed` through `cuts` power cuts or to its first violation.
-    pub fn run(self, seed: u64, cuts: u64, terms: &Terms) -> Outcome {
-        match self {
-            Self::Volume => World::on(seed, terms).live(cuts),
-            Self::Database => database::World::on(seed, terms).live(cuts),
-            Self::Server => server::World::on(seed, terms).live(cuts),
-            Self::Histories => World::of_histories(seed, terms).live(cuts),
-            Self::Runners => World::of_runners(seed, terms).live(cuts),
-        }
-    }
-
-    /// Whether the world of `seed` has this feature.
-    pub(super) fn has(self, seed: u64, terms: &Terms, feature: Feature) -> bool {
-        match self {
-            Self::Volume => Scenario::draw_on(seed, terms).has(feature),
-            Self::Database => database::Scenario::draw_on(seed, terms).has(feature),
-            Self::Server => server::World::has(seed, terms, feature),
-            Self::Histories => Scenario::draw_on(seed, terms).of_histories().has(feature),
-            Self::Runners => Scenario::draw_on(seed, terms).of_runners(terms).has(feature),
-        }
-    }
-
-    /// The command that shows the first `cuts` cuts of a world again.
-    pub(crate) fn replay(self, seed: u64, cuts: u64, terms: &Terms) -> String {
-        format!("mezz sim crash --world {self} --seed {seed} --cuts {cuts}{terms}")
     }
 }
 

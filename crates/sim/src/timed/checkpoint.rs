@@ -1,6 +1,6 @@
 //! The database's checkpoints: all pages that were dirty when it began are written out, to the tier or to
 //! their homes, and made durable there, as the tier's sync mode demands
-//! (`crates/sim/src/database/checkpoint.rs` does the same with every fault there is).
+//! (`crates/sim/src/crash/database/checkpoint.rs` does the same with every fault there is).
 
 use mezzanine_device::model::OperationKind;
 use mezzanine_engine::{

@@ -39,6 +39,7 @@ mod checkpoint;
 mod jobs;
 
 mod measure;
+mod measuring;
 
 mod outcome;
 

@@ -1,8 +1,7 @@
 //! Looks for a violation with a rule taken out.
 
 use mezzanine_engine::planted::{Bug, set};
-use mezzanine_sim::crash::{CUTS_PER_WORLD, Outcome, Terms, Violation};
-use mezzanine_sim::{crash, database};
+use mezzanine_sim::crash::{CUTS_PER_WORLD, Outcome, Terms, Violation, database, volume};
 
 /// The crash worlds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +17,10 @@ impl Kind {
 
     fn run(self, seed: u64) -> Outcome {
         match self {
-            Self::Volume => crash::World::run(seed, CUTS_PER_WORLD),
+            Self::Volume => volume::World::run(seed, CUTS_PER_WORLD),
             Self::Database => database::World::run(seed, CUTS_PER_WORLD),
-            Self::Histories => crash::World::of_histories(seed, &Terms::default()).live(CUTS_PER_WORLD),
-            Self::Runners => crash::World::of_runners(seed, &Terms::default()).live(CUTS_PER_WORLD),
+            Self::Histories => volume::World::of_histories(seed, &Terms::default()).live(CUTS_PER_WORLD),
+            Self::Runners => volume::World::of_runners(seed, &Terms::default()).live(CUTS_PER_WORLD),
         }
     }
 }

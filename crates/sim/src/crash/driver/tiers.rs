@@ -1,0 +1,137 @@
+//! Tiers as worlds draw them: small, so that a queue comes round often, and of every kind.
+//!
+//! What is drawn from numbers of its own was added later: the other draws of a seed stay what they were.
+
+use mezzanine_device::memory::Random;
+use mezzanine_engine::{Admission, Design, Placement, SyncMode, TierConfig};
+
+use super::terms::Focus;
+
+/// What a world asks of the tiers that it draws.
+pub(crate) struct Wanted<'w> {
+    /// The sizes of a group in pages, as often as they are drawn.
+    pub(crate) group_pages: &'w [u32],
+    /// The sync modes, as often as they are drawn.
+    pub(crate) sync_modes: &'w [SyncMode],
+    pub(crate) focus: Focus,
+}
+
+impl Wanted<'_> {
+    /// Draws a tier with pages of this size, from the numbers of its world and from some of its own.
+    pub(crate) fn draw(&self, page_size: u32, seed: u64, random: &mut Random) -> TierConfig {
+        let mut tier = TierConfig::new(page_size, 0);
+        tier.group_pages = *random.pick(self.group_pages);
+        tier.staging_groups = random.between(2, 4) as u32;
+        tier.segment_frames = *random.pick(&[8, 8, 10, 13, 20, 33]);
+        tier.shards = *random.pick(&[1, 2, 16]);
+        tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
+        tier.band_frames = random.between(1, 2 * u64::from(tier.group_pages));
+        if random.chance(1, 4) {
+            // Many small groups under way at once, and bands of many groups: orders that a small staging
+            // memory never sees.
+            tier.group_pages = *random.pick(&[1, 1, 2, 3]);
+            tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
+            tier.staging_groups = random.between(6, 12) as u32;
+            tier.band_frames = random.between(2, 9) * (u64::from(tier.group_pages) + 1);
+        }
+        draw_policy(&mut tier, self.sync_modes, self.focus, random);
+        draw_in_place(&mut tier, self.focus, seed);
+        draw_returning(&mut tier, seed);
+        (tier.ahead_frames, tier.frames_max) = (0, 0);
+        tier.frames = random.magnitude(64);
+        // From there on the least number that the configuration can have, so that the queue comes round
+        // often.
+        while tier.geometry().is_err() {
+            tier.frames += random.magnitude(8);
+        }
+        tier
+    }
+}
+
+/// Draws what may differ from one opening of a tier to the next, if it is closed in order.
+pub(crate) fn draw_policy(tier: &mut TierConfig, sync_modes: &[SyncMode], focus: Focus, random: &mut Random) {
+    draw_design(tier, random);
+    tier.admission = draw_admission(random);
+    tier.sync_mode = *random.pick(sync_modes);
+    focus.apply(tier);
+    draw_placement(tier);
+}
+
+/// Draws which pages are admitted.
+pub(crate) fn draw_admission(random: &mut Random) -> Admission {
+    *random.pick(&[Admission::Both, Admission::Both, Admission::Dirty, Admission::Clean])
+}
+
+/// Designs whose tiers differ in their policies alone, so that one may follow the other; as often as they are
+/// drawn.
+const QUEUES: [Design; 4] = [Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic];
+const IN_PLACE: [Design; 7] =
+    [Design::Lc, Design::Lru, Design::Exadata, Design::Clock, Design::Cac, Design::Lc, Design::Fifo];
+
+/// One world in three has a design that writes in place. From numbers of its own, so that the others stay
+/// what they were.
+fn draw_in_place(tier: &mut TierConfig, focus: Focus, seed: u64) {
+    let mut random = Random::new(seed ^ 0x696e_5f70_6c61_6365);
+    if focus.design.is_none() && random.chance(1, 3) {
+        tier.design = *random.pick(&IN_PLACE);
+        let through = focus.sync_mode.is_none_or(|mode| mode == SyncMode::Through);
+        if through && Random::new(seed ^ 0x736c_6f74_735f).chance(1, 8) {
+            tier.design = Design::Tac;
+        }
+    }
+    draw_placement(tier);
+}
+
+/// In one world of six clean pages enter only if they return; few are remembered, many or the default. From
+/// numbers of its own, as above.
+fn draw_returning(tier: &mut TierConfig, seed: u64) {
+    let mut random = Random::new(seed ^ 0x7265_7475_726e_696e);
+    tier.returning_only = random.chance(1, 6);
+    tier.remembered_pages = *random.pick(&[Some(1), Some(40), None]);
+    tier.remembered_pages = tier.remembered_pages.filter(|_| tier.returning_only);
+}
+
+/// A design like the one that the tier has: by number, so that no other draw depends on which kind it is.
+fn draw_design(tier: &mut TierConfig, random: &mut Random) {
+    let number = *random.pick(&[0, 1, 2, 3]);
+    // A tier with a slot directory is not opened with any other design.
+    if tier.design.has_slots() {
+        return;
+    }
+    tier.design = if tier.design.writes_in_place() { IN_PLACE[number] } else { QUEUES[number] };
+}
+
+/// Parameters that go with the design and the admission, and the sync mode if the design has but one.
+pub(crate) fn draw_placement(tier: &mut TierConfig) {
+    tier.placement = Placement::default();
+    match tier.design {
+        Design::Exadata => tier.placement.write_back = tier.admission != Admission::Clean,
+        Design::Lc => tier.placement.dirty_percent = Some([5, 30, 100][tier.band_frames as usize % 3]),
+        Design::Tac => {
+            tier.sync_mode = SyncMode::Through;
+            // So that extents differ in worlds that are so small, and change places.
+            tier.placement.extent_pages = Some([1, 2, 4][tier.band_frames as usize % 3]);
+            tier.placement.random_weight = Some([1, 94][tier.frames as usize % 2]);
+        }
+        _ => {}
+    }
+}
+
+/// Bytes of flash that a tier needs; 0 if there can be none like this.
+pub(crate) fn flash_bytes(tier: &TierConfig) -> u64 {
+    tier.geometry().map_or(0, |geometry| geometry.flash_bytes())
+}
+
+/// Whether a tier mends pages that a power cut tears on disk: it keeps each dirty page until its disk copy is
+/// synced.
+pub(crate) fn mends_torn_pages(tier: &TierConfig) -> bool {
+    tier.sync_mode == SyncMode::Durable && tier.admission != Admission::Clean
+}
+
+/// How large everything is, in a part of a line, for reports.
+pub(crate) fn dimensions(tier: &TierConfig) -> String {
+    let TierConfig { page_size, frames, group_pages, staging_groups, band_frames, .. } = tier;
+    let TierConfig { segment_frames, survivors_max, .. } = tier;
+    let queue = format!("page {page_size}, {frames} frames, group {group_pages}, staging {staging_groups}");
+    format!("{queue}, band {band_frames}, segment {segment_frames}, survivors {survivors_max}")
+}
