@@ -11,20 +11,20 @@ const OPERATIONS: u64 = 20_000;
 
 /// A closed loop of random requests over the first `span` of the drive.
 fn random(model: &Model, kind: OperationKind, clients: usize, span: f64) -> Outcome {
-    let timing = Timing::new(model);
+    let timing = model.timing();
     let len = model.figures.random_request_bytes;
     let blocks = (model.capacity_bytes as f64 * span) as u64 / len;
     let mut numbers = Numbers::new(20_261_120);
     let setup = ClosedLoop { clients, warm_up: OPERATIONS / 4, operations: OPERATIONS };
-    closed_loop(&timing, setup, |_| timing.operation(kind, numbers.next() % blocks * len, len))
+    closed_loop(&*timing, setup, |_| timing.operation(kind, numbers.next() % blocks * len, len))
 }
 
 /// A closed loop of requests that follow one another.
 fn sequential(model: &Model, kind: OperationKind, clients: usize) -> Outcome {
-    let timing = Timing::new(model);
+    let timing = model.timing();
     let len = model.figures.sequential_request_bytes;
     let setup = ClosedLoop { clients, warm_up: OPERATIONS / 4, operations: OPERATIONS };
-    closed_loop(&timing, setup, |number| timing.operation(kind, number * len, len))
+    closed_loop(&*timing, setup, |number| timing.operation(kind, number * len, len))
 }
 
 #[track_caller]
@@ -179,12 +179,12 @@ fn arrays_of_any_size_grow_in_proportion() {
 #[test]
 fn a_synced_log_on_a_disk_without_write_cache_gets_one_write_per_revolution() {
     let model = model::find("cheetah-15k").unwrap();
-    let timing = Timing::new(&model);
-    let mut state = model::State::new();
+    let timing = model.timing();
+    let mut state = timing.idle();
     let (mut now, mut count) = (0_u64, 0_u64);
     while now < 1_000_000_000 {
         let write = timing.operation(OperationKind::Write, count * 8192, 8192);
-        now = finish(&timing, &mut state, now, write) + 20_000;
+        now = finish(&*timing, &mut state, now, write) + 20_000;
         count += 1;
     }
     // A revolution takes 4 ms; whoever asks 20 us after a write has to wait for the next one.
@@ -192,7 +192,7 @@ fn a_synced_log_on_a_disk_without_write_cache_gets_one_write_per_revolution() {
 }
 
 /// Runs one operation alone to its completion.
-fn finish(timing: &Timing, state: &mut model::State, now: u64, operation: model::Operation) -> u64 {
+fn finish(timing: &dyn Timing, state: &mut [u64], now: u64, operation: model::Operation) -> u64 {
     let mut ticket = timing.submit(state, now, operation).unwrap().ticket;
     let mut at = now;
     loop {
@@ -206,19 +206,19 @@ fn finish(timing: &Timing, state: &mut model::State, now: u64, operation: model:
 #[test]
 fn a_write_cache_answers_at_once_and_a_flush_pays_for_it() {
     let model = model::find("cheetah-15k-cached").unwrap();
-    let timing = Timing::new(&model);
-    let mut state = model::State::new();
+    let timing = model.timing();
+    let mut state = timing.idle();
     let mut numbers = Numbers::new(7);
     let mut now = 0;
     for _ in 0..30 {
         let address = numbers.next() % model.capacity_bytes;
-        now = finish(&timing, &mut state, now, timing.operation(OperationKind::Write, address, 4096));
+        now = finish(&*timing, &mut state, now, timing.operation(OperationKind::Write, address, 4096));
     }
     assert!(now < 2_000_000, "thirty cached writes took {now} ns");
-    let flushed = finish(&timing, &mut state, now, model::Operation::FLUSH) - now;
+    let flushed = finish(&*timing, &mut state, now, model::Operation::FLUSH) - now;
     // Thirty writes in the best order: about 3 ms each, and not less than 1.
     assert!((30_000_000..150_000_000).contains(&flushed), "the flush took {flushed} ns");
-    let again = finish(&timing, &mut state, now + flushed, model::Operation::FLUSH) - now - flushed;
+    let again = finish(&*timing, &mut state, now + flushed, model::Operation::FLUSH) - now - flushed;
     assert!(again < 1_000_000, "a flush of nothing took {again} ns");
     // A single writer gets the rate of a deep queue, because the cache is one.
     let lone = random(&model, OperationKind::Write, 1, 1.0).per_second;
@@ -228,11 +228,11 @@ fn a_write_cache_answers_at_once_and_a_flush_pays_for_it() {
 #[test]
 fn a_cloud_volume_is_bound_by_the_tighter_of_its_limits() {
     let model = model::find("cloud-volume").unwrap();
-    let timing = Timing::new(&model);
+    let timing = model.timing();
     let setup = ClosedLoop { clients: 16, warm_up: 100, operations: 3_000 };
     let mut numbers = Numbers::new(3);
     for (len, per_second) in [(4096, 3000.0), (16_384, 3000.0), (131_072, 125e6 / 131_072.0)] {
-        let outcome = closed_loop(&timing, setup, |_| {
+        let outcome = closed_loop(&*timing, setup, |_| {
             timing.operation(OperationKind::Read, numbers.next() % (1 << 24) * len, len)
         });
         assert_near(&format!("{len} bytes"), outcome.per_second, per_second, 0.01);

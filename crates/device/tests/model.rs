@@ -3,11 +3,11 @@
 
 mod scratch;
 
-use mezzanine_device::model::{self, OperationKind, Progress, State, Ticket, Timing};
+use mezzanine_device::model::{self, OperationKind, Progress, Ticket, Timing};
 use scratch::Numbers;
 
 /// Arrivals at random moments: kind, address, length.
-fn arrivals(timing: &Timing, seed: u64, count: usize) -> Vec<(u64, model::Operation)> {
+fn arrivals(timing: &dyn Timing, seed: u64, count: usize) -> Vec<(u64, model::Operation)> {
     let (mut numbers, mut now) = (Numbers::new(seed), 1_000);
     (0..count)
         .map(|_| {
@@ -25,11 +25,11 @@ fn arrivals(timing: &Timing, seed: u64, count: usize) -> Vec<(u64, model::Operat
 
 /// Completions when callers look whenever something may have changed, as far as `patience` lets them, and at
 /// the end.
-fn completions(timing: &Timing, arrivals: &[(u64, model::Operation)], patience: u64) -> Vec<u64> {
-    let mut state = State::new();
+fn completions(timing: &dyn Timing, arrivals: &[(u64, model::Operation)], patience: u64) -> Vec<u64> {
+    let mut state = timing.idle();
     let mut open: Vec<(usize, u64, Ticket)> = Vec::new();
     let mut done = vec![0; arrivals.len()];
-    let mut look = |state: &mut State, open: &mut Vec<(usize, u64, Ticket)>, until: u64| {
+    let mut look = |state: &mut [u64], open: &mut Vec<(usize, u64, Ticket)>, until: u64| {
         loop {
             let Some(at) = open.iter().map(|(_, again, _)| *again).min().filter(|at| *at < until) else {
                 return;
@@ -64,15 +64,15 @@ fn completions(timing: &Timing, arrivals: &[(u64, model::Operation)], patience: 
 #[test]
 fn an_outcome_does_not_depend_on_who_asks_when() {
     for model in model::catalogue() {
-        let timing = Timing::new(&model);
+        let timing = model.timing();
         for seed in 0..20 {
-            let arrivals = arrivals(&timing, seed, 60);
-            let eager = completions(&timing, &arrivals, 0);
+            let arrivals = arrivals(&*timing, seed, 60);
+            let eager = completions(&*timing, &arrivals, 0);
             for ((now, _), completion) in arrivals.iter().zip(&eager) {
                 assert!(completion >= now, "{}: complete before it arrived", model.name);
             }
             for patience in [1_234_567, 1_000_000_000_000] {
-                let patient = completions(&timing, &arrivals, patience);
+                let patient = completions(&*timing, &arrivals, patience);
                 for (index, (_, operation)) in arrivals.iter().enumerate() {
                     // With a write cache a flush that is asked for late may be told the time of one that came
                     // after it.
@@ -88,8 +88,8 @@ fn an_outcome_does_not_depend_on_who_asks_when() {
 #[test]
 fn requests_at_the_edges_of_arithmetic_are_timed_and_not_panicked_at() {
     for model in model::catalogue() {
-        let timing = Timing::new(&model);
-        let mut state = State::new();
+        let timing = model.timing();
+        let mut state = timing.idle();
         for address in [0, 1, model.capacity_bytes - 1, model.capacity_bytes, u64::MAX] {
             for len in [0, 1, 1 << 30] {
                 for kind in [OperationKind::Read, OperationKind::Write] {

@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use mezzanine_device::model::{self, ClosedLoop, OperationKind, Timing, closed_loop};
+use mezzanine_device::model::{self, ClosedLoop, OperationKind, closed_loop};
 use mezzanine_engine::{Admission, Design, SyncMode};
 use mezzanine_sim::timed::{Configuration, LogDevice, Outcome, PoolPolicy, Setup, WarmUp, Workload, run};
 use mezzanine_trace::{Format, Shape};
@@ -221,11 +221,11 @@ fn the_array_serves_clients_as_its_model_does_alone() {
     for clients in [1, 50] {
         let setup = only_disk(clients);
         let outcome = run(&setup).unwrap();
-        let timing = Timing::new(&setup.disk_model);
+        let timing = setup.disk_model.timing();
         let pages = 2_000_000;
         let mut random = Random::stream(9, &[]);
         let alone = ClosedLoop { clients: clients as usize, warm_up: 2_000, operations: 30_000 };
-        let alone = closed_loop(&timing, alone, |_| {
+        let alone = closed_loop(&*timing, alone, |_| {
             let page = u64::from(random.uniform(0, pages - 1));
             let operation = timing.operation(OperationKind::Read, page * 4096, 4096);
             // The arms go over all of the stroke for these pages, as `disk_span` says.

@@ -34,7 +34,7 @@ const LOOK_NS: u64 = 50_000_000;
 /// A modelled drive, possibly shared with other processes.
 pub struct Drive {
     model: Model,
-    timing: Timing,
+    timing: Arc<dyn Timing>,
     region: Region,
 }
 
@@ -74,11 +74,28 @@ impl Drive {
         state: Option<&Path>,
         time_scale: f64,
     ) -> Result<Arc<Self>, DeviceError> {
-        let (timing, fingerprint) = (Timing::new(&model), model.fingerprint());
+        let (timing, fingerprint) = (model.timing(), model.fingerprint());
+        Self::open_with(model, timing, fingerprint, state, time_scale)
+    }
+
+    /// [`Self::open_shared`] with a mechanism of another crate in the place of the one that the model has.
+    /// The model says how large the drive is and whether its cache is volatile; `fingerprint` tells the
+    /// states of mechanisms apart.
+    ///
+    /// # Errors
+    /// As of [`Self::open_shared`].
+    pub fn open_with(
+        model: Model,
+        timing: Arc<dyn Timing>,
+        fingerprint: u64,
+        state: Option<&Path>,
+        time_scale: f64,
+    ) -> Result<Arc<Self>, DeviceError> {
         let clock = ModelClock::starting(time_scale);
+        let words = timing.state_words();
         let region = match state {
-            Some(path) => Region::in_file(path, fingerprint, clock)?,
-            None => Region::anonymous(fingerprint, clock)?,
+            Some(path) => Region::in_file(path, fingerprint, clock, words)?,
+            None => Region::anonymous(fingerprint, clock, words)?,
         };
         Ok(Arc::new(Self { model, timing, region }))
     }
@@ -118,14 +135,14 @@ impl Drive {
     /// What all users together have done since the drive was first opened.
     pub fn statistics(&self) -> Statistics {
         let body = self.lock();
-        body.counters.statistics(body.clock.now(), self.timing.busy(&body.state), self.timing.servers())
+        body.counters.statistics(body.clock.now(), self.timing.busy(body.state()), self.timing.servers())
     }
 
     fn lock(&self) -> Guard<'_> {
         let (mut body, holder_died) = self.region.lock();
         if holder_died {
             let now = body.clock.now();
-            self.timing.reset(&mut body.state, now);
+            self.timing.repair(body.parts().1, now);
         }
         if body.counters.began_at == 0 {
             body.counters.began_at = body.clock.now();
@@ -151,11 +168,11 @@ impl Drive {
     /// that are known are taken out.
     fn look(&self, body: &mut Guard<'_>, now: u64, pending: &mut Pending, ask: bool) -> u64 {
         let (mut later, mut retry): (Option<u64>, u64) = (None, u64::MAX);
-        let body = &mut **body;
+        let (body, state) = body.parts();
         pending.waiting.retain_mut(|waiting| {
             let Operation { kind, len, .. } = waiting.operation;
             if waiting.ticket.is_none() {
-                match self.timing.submit(&mut body.state, now, waiting.operation) {
+                match self.timing.submit(state, now, waiting.operation) {
                     Ok(Submitted { sequential, ticket }) => {
                         body.counters.entered(kind, len, sequential);
                         waiting.ticket = Some(ticket);
@@ -170,7 +187,7 @@ impl Drive {
             if !ask && !ticket.is_known() {
                 return true;
             }
-            match self.timing.progress(&mut body.state, now, ticket) {
+            match self.timing.progress(state, now, ticket) {
                 Progress::At(at) => {
                     body.counters.completed(kind, at.saturating_sub(waiting.entered));
                     pending.known = pending.known.max(at);

@@ -24,42 +24,42 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::clock::ModelClock;
 use super::statistics::Counters;
 use crate::mapping::Mapping;
-use crate::model::State;
 use crate::{DeviceError, DeviceErrorKind};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"mezzdrv\0");
 
 /// Counts up with every change of the layout or meaning of [`Shared`].
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
-/// What the lock protects.
+/// What the lock protects, beside the state of the mechanism, which follows behind all of [`Shared`].
 #[repr(C)]
 pub(super) struct Body {
     pub(super) clock: ModelClock,
     pub(super) counters: Counters,
-    pub(super) state: State,
 }
 
 #[repr(C)]
 struct Shared {
-    /// [`MAGIC`], [`VERSION`], and the [`crate::model::Model::fingerprint`] of the model whose state this
-    /// is.
+    /// [`MAGIC`], [`VERSION`], and the fingerprint of the model whose state this is.
     header: [AtomicU64; 3],
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     body: UnsafeCell<Body>,
 }
 
-/// A mapping of a [`Shared`].
+const _: () = assert!(size_of::<Shared>() % 8 == 0, "the words of the state follow");
+
+/// A mapping of a [`Shared`] and of the words of a state behind it.
 pub(super) struct Region {
     mapping: Mapping,
+    words: usize,
     /// Keeps the shared `flock`; none for anonymous memory.
     _file: Option<File>,
 }
 
 impl Region {
     /// Memory shared with the children that this process forks from now on.
-    pub(super) fn anonymous(fingerprint: u64, clock: ModelClock) -> Result<Self, DeviceError> {
-        let region = Self::map(None).map_err(|error| {
+    pub(super) fn anonymous(fingerprint: u64, clock: ModelClock, words: usize) -> Result<Self, DeviceError> {
+        let region = Self::map(None, words).map_err(|error| {
             DeviceError::from_io("map memory for", "the state of a modelled drive", error)
         })?;
         region
@@ -69,29 +69,39 @@ impl Region {
     }
 
     /// Memory shared with everyone who opens the same file for the same model.
-    pub(super) fn in_file(path: &Path, fingerprint: u64, clock: ModelClock) -> Result<Self, DeviceError> {
+    pub(super) fn in_file(
+        path: &Path,
+        fingerprint: u64,
+        clock: ModelClock,
+        words: usize,
+    ) -> Result<Self, DeviceError> {
+        let bytes = Self::bytes(words);
         let failed = |error| DeviceError::from_io("open", path.display().to_string(), error);
         let mut open = OpenOptions::new();
         open.read(true).write(true).create(true).truncate(false);
         let file = open.mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path).map_err(failed)?;
         if flock(&file, libc::LOCK_EX | libc::LOCK_NB).is_ok() {
-            file.set_len(size_of::<Shared>() as u64).map_err(failed)?;
-            let region = Self::map(Some(file)).map_err(failed)?;
+            file.set_len(bytes as u64).map_err(failed)?;
+            let region = Self::map(Some(file), words).map_err(failed)?;
             region.start_afresh(fingerprint, clock).map_err(failed)?;
             region.share_lock().map_err(failed)?;
             return region.checked(path, fingerprint);
         }
         flock(&file, libc::LOCK_SH).map_err(failed)?;
-        if file.metadata().map_err(failed)?.len() != size_of::<Shared>() as u64 {
+        if file.metadata().map_err(failed)?.len() != bytes as u64 {
             let error = DeviceError::new(DeviceErrorKind::InvalidState, "open", path.display().to_string());
             return Err(error.advise("it is in use by another version; choose another path"));
         }
-        Self::map(Some(file)).map_err(failed)?.checked(path, fingerprint)
+        Self::map(Some(file), words).map_err(failed)?.checked(path, fingerprint)
     }
 
-    fn map(file: Option<File>) -> io::Result<Self> {
-        let mapping = Mapping::new(file.as_ref(), size_of::<Shared>())?;
-        Ok(Self { mapping, _file: file })
+    fn bytes(words: usize) -> usize {
+        size_of::<Shared>() + 8 * words
+    }
+
+    fn map(file: Option<File>, words: usize) -> io::Result<Self> {
+        let mapping = Mapping::new(file.as_ref(), Self::bytes(words))?;
+        Ok(Self { mapping, words, _file: file })
     }
 
     fn start(&self) -> NonNull<Shared> {
@@ -100,8 +110,8 @@ impl Region {
 
     /// Writes an idle state over whatever is there. Nobody else may be using the memory.
     fn start_afresh(&self, fingerprint: u64, clock: ModelClock) -> io::Result<()> {
-        // SAFETY: the mapping is as large as `Shared`, writable, and used by nobody else.
-        unsafe { ptr::write_bytes(self.start().as_ptr(), 0, 1) };
+        // SAFETY: the mapping has so many bytes, is writable, and used by nobody else.
+        unsafe { ptr::write_bytes(self.start().cast::<u8>().as_ptr(), 0, Self::bytes(self.words)) };
         let shared = self.shared();
         initialise(shared.mutex.get())?;
         // SAFETY: nobody else has the memory yet.
@@ -113,7 +123,7 @@ impl Region {
     }
 
     fn shared(&self) -> &Shared {
-        // SAFETY: the mapping lives as long as `self` and is as large as `Shared`, of which every byte
+        // SAFETY: the mapping lives as long as `self` and begins with a `Shared`, of which every byte
         // pattern is valid; what changes in it lies behind atomics and cells.
         unsafe { self.start().as_ref() }
     }
@@ -155,6 +165,28 @@ pub(super) struct Guard<'r> {
 impl Guard<'_> {
     fn body(&self) -> *mut Body {
         self.region.shared().body.get()
+    }
+
+    fn words(&self) -> *mut [u64] {
+        // The state's words follow behind the rest.
+        let first = self.region.start().as_ptr().wrapping_add(1).cast::<u64>();
+        ptr::slice_from_raw_parts_mut(first, self.region.words)
+    }
+
+    /// The state of the mechanism.
+    pub(super) fn state(&self) -> &[u64] {
+        // SAFETY: the words lie within the mapping, aligned (asserted at `Shared`), and this guard holds the
+        // mutex, so nobody changes them.
+        unsafe { &*self.words() }
+    }
+
+    /// The body, and the state of the mechanism.
+    pub(super) fn parts(&mut self) -> (&mut Body, &mut [u64]) {
+        // SAFETY: as in `deref_mut`; the words lie apart from the body.
+        let body = unsafe { &mut *self.body() };
+        // SAFETY: as in `state`; `&mut self` makes this the only reference in this process.
+        let state = unsafe { &mut *self.words() };
+        (body, state)
     }
 }
 
@@ -221,13 +253,14 @@ mod tests {
 
     #[test]
     fn a_lock_whose_holder_died_is_handed_over_with_a_warning() {
-        let region = Region::anonymous(1, ModelClock::starting(1.0)).unwrap();
+        let region = Region::anonymous(1, ModelClock::starting(1.0), 3).unwrap();
         drop(region.lock());
         // SAFETY: the child only locks a mutex and leaves without running anything else of this process.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let (mut body, _) = region.lock();
             body.counters.discards = 77;
+            body.parts().1[2] = 78;
             std::mem::forget(body);
             // SAFETY: ends the child at once, as a kill would: no destructor, no unlock.
             unsafe { libc::_exit(0) };
@@ -239,6 +272,7 @@ mod tests {
         let (body, holder_died) = region.lock();
         assert!(holder_died, "the next one is told");
         assert_eq!(body.counters.discards, 77, "the memory is shared");
+        assert_eq!(body.state(), [0, 0, 78], "so is the state");
         drop(body);
         assert!(!region.lock().1, "only the next one is told");
     }

@@ -18,8 +18,6 @@ pub(super) struct ArrayState {
 }
 
 impl ArrayState {
-    pub(super) const EMPTY: Self = Self { disks: [DiskState::EMPTY; DISKS_MAX], host_free_at: 0 };
-
     /// For tests: the worst that a process could leave behind.
     #[cfg(test)]
     pub(super) fn leave_torn(&mut self) {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::timing::{Operation, Progress, State, Ticket, Timing};
+use super::timing::{Operation, Progress, Ticket, Timing};
 
 /// A closed loop without think time.
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +33,12 @@ pub struct Outcome {
 
 /// Runs a closed loop against a fresh drive. `next` makes the operations, numbered from 0 in order of
 /// submission.
-pub fn closed_loop(timing: &Timing, setup: ClosedLoop, mut next: impl FnMut(u64) -> Operation) -> Outcome {
-    let mut state = State::new();
+pub fn closed_loop(
+    timing: &dyn Timing,
+    setup: ClosedLoop,
+    mut next: impl FnMut(u64) -> Operation,
+) -> Outcome {
+    let mut state = timing.idle();
     let mut run =
         Run { timing, state: &mut state, heap: BinaryHeap::new(), clients: Vec::new(), submitted: 0 };
     for client in 0..setup.clients {
@@ -91,8 +95,8 @@ struct Client {
 }
 
 struct Run<'r> {
-    timing: &'r Timing,
-    state: &'r mut State,
+    timing: &'r dyn Timing,
+    state: &'r mut [u64],
     /// When to look at which client next.
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     clients: Vec<Client>,

@@ -13,6 +13,8 @@ mod spec;
 
 mod timing;
 
+mod mechanical;
+
 mod streams;
 
 mod table;
@@ -30,7 +32,7 @@ use crate::{DeviceError, DeviceErrorKind};
 pub use array::DISKS_MAX;
 pub use closed_loop::{ClosedLoop, Outcome, closed_loop};
 pub use spec::{CostRule, DiskParameters, Figures, Mechanism, Model, TableParameters};
-pub use timing::{Full, Operation, OperationKind, Progress, State, Submitted, Ticket, Timing};
+pub use timing::{Full, Operation, OperationKind, Progress, Submitted, Ticket, Timing};
 
 /// The models that ship, by name and in the order in which they are listed.
 const SHIPPED: [(&str, &str); 12] = [

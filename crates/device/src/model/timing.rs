@@ -1,10 +1,8 @@
-//! The model as a function of state, time and operation.
+//! The seam between a drive and what computes its times.
 
-use super::array::{Array, ArrayState, ArrayTicket};
-use super::disk::{Piece, Reached};
-use super::spec::{Mechanism, Model};
-use super::streams::Streams;
-use super::table::{Placed, Table, TableState};
+use std::fmt::Debug;
+
+use super::array::ArrayTicket;
 
 /// What an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,38 +33,6 @@ impl Operation {
     pub const FLUSH: Self = Self { kind: OperationKind::Flush, address: 0, len: 0, position: 0.0 };
 }
 
-/// Everything a modelled drive remembers. The same for all kinds, of fixed size, without pointers, and valid
-/// whatever its bytes are, so that it can live in memory that processes share. All zero is an idle drive at
-/// time 0.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct State {
-    table: TableState,
-    array: ArrayState,
-    read_streams: Streams,
-    write_streams: Streams,
-    table_busy: u64,
-}
-
-impl State {
-    const EMPTY: Self = Self {
-        table: TableState::EMPTY,
-        array: ArrayState::EMPTY,
-        read_streams: Streams::EMPTY,
-        write_streams: Streams::EMPTY,
-        table_busy: 0,
-    };
-
-    /// An idle drive at time 0.
-    pub fn new() -> Box<Self> {
-        // Through a vector, because the state is too large to pass over the stack of a small thread.
-        let states = vec![Self::EMPTY; 1].into_boxed_slice();
-        let states: Result<Box<[Self; 1]>, _> = states.try_into();
-        let [state] = *states.expect("the slice has one element");
-        Box::new(state)
-    }
-}
-
 /// The drive has no room for another operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full {
@@ -86,12 +52,14 @@ pub struct Submitted {
 /// Stands for an operation under way. To be passed to [`Timing::progress`] until that answers
 /// [`Progress::At`].
 #[derive(Debug, Clone)]
-pub struct Ticket(Way);
+pub struct Ticket(pub(super) Way);
 
 #[derive(Debug, Clone)]
-enum Way {
+pub(super) enum Way {
     Known(u64),
     Array(ArrayTicket),
+    /// What the mechanism of another crate knows it by.
+    Marked([u64; 2]),
 }
 
 impl Ticket {
@@ -99,6 +67,27 @@ impl Ticket {
     /// [`Progress::At`] with a time to come.
     pub fn known(at: u64) -> Self {
         Self(Way::Known(at))
+    }
+
+    /// The ticket of an operation that a mechanism of another crate knows by these words.
+    pub fn marked(words: [u64; 2]) -> Self {
+        Self(Way::Marked(words))
+    }
+
+    /// The words of [`Self::marked`].
+    pub fn mark(&self) -> Option<[u64; 2]> {
+        match self.0 {
+            Way::Marked(words) => Some(words),
+            Way::Known(_) | Way::Array(_) => None,
+        }
+    }
+
+    /// The completion, if it is known: that of [`Self::known`].
+    pub fn completion(&self) -> Option<u64> {
+        match self.0 {
+            Way::Known(at) => Some(at),
+            Way::Array(_) | Way::Marked(_) => None,
+        }
     }
 
     /// Whether the completion was known at submission.
@@ -116,38 +105,18 @@ pub enum Progress {
     NotBefore(u64),
 }
 
-/// A model made ready to compute with.
-#[derive(Debug, Clone)]
-pub struct Timing {
-    engine: Engine,
-    capacity: u64,
-    servers: u32,
-}
-
-#[derive(Debug, Clone)]
-enum Engine {
-    Table(Table),
-    Array(Box<Array>),
-}
-
-impl Timing {
-    /// The timing of a model.
-    pub fn new(model: &Model) -> Self {
-        let engine = match &model.mechanism {
-            Mechanism::Drive(parameters) => Engine::Table(Table::new(&model.figures, parameters)),
-            Mechanism::Hdd(parameters) => {
-                Engine::Array(Box::new(Array::new(parameters, model.capacity_bytes)))
-            }
-        };
-        Self { engine, capacity: model.capacity_bytes, servers: model.servers() }
-    }
-
-    /// An operation on `[address, address + len)` whose arm position is that of its address. Addresses beyond
-    /// the capacity start again at its beginning.
-    pub fn operation(&self, kind: OperationKind, address: u64, len: u64) -> Operation {
-        let address = address % self.capacity;
-        Operation { kind, address, len, position: address as f64 / self.capacity as f64 }
-    }
+/// A mechanism made ready to compute with: what a drive does as a function of its state, the time and an
+/// operation. Without clock, thread or sleep.
+///
+/// The state is a row of words that the caller keeps, [`Self::state_words`] of them, in memory that processes
+/// may share: it has no pointers, and whatever its words are, no call panics. All zero is an idle drive at
+/// time 0. Calls on one state are made one after the other.
+///
+/// Disks and drives with a table of figures are here ([`Model::timing`](super::Model::timing)); other crates
+/// bring mechanisms of their own ([`Drive::open_with`](crate::Drive::open_with)).
+pub trait Timing: Debug + Send + Sync {
+    /// Words of 8 bytes that a state has.
+    fn state_words(&self) -> usize;
 
     /// Enters an operation that arrives at `now`.
     ///
@@ -156,109 +125,35 @@ impl Timing {
     ///
     /// # Errors
     /// [`Full`] if no room is left for it; nothing has changed then.
-    pub fn submit(&self, state: &mut State, now: u64, operation: Operation) -> Result<Submitted, Full> {
-        let Operation { kind, address, len, position } = operation;
-        let ticket = match &self.engine {
-            Engine::Table(table) => {
-                let Placed { completion, busy, sequential } = match kind {
-                    OperationKind::Read => table.read(&mut state.table, now, address, len),
-                    OperationKind::Write => table.write(&mut state.table, now, address, len),
-                    OperationKind::Flush => table.flush(&mut state.table, now),
-                };
-                state.table_busy = state.table_busy.wrapping_add(busy);
-                return Ok(Submitted { sequential, ticket: Ticket(Way::Known(completion)) });
-            }
-            Engine::Array(array) if kind == OperationKind::Flush => array.flush(&mut state.array, now),
-            Engine::Array(array) => {
-                let piece = Piece { write: kind == OperationKind::Write, start: address, len, position };
-                array.submit(&mut state.array, now, piece).map_err(|not_before| Full { not_before })?
-            }
-        };
-        let sequential = match kind {
-            OperationKind::Read => state.read_streams.note(address, len),
-            OperationKind::Write => state.write_streams.note(address, len),
-            OperationKind::Flush => false,
-        };
-        Ok(Submitted { sequential, ticket: Ticket(Way::Array(ticket)) })
-    }
+    ///
+    /// # Panics
+    /// As all of these, if `state` has another number of words than [`Self::state_words`].
+    fn submit(&self, state: &mut [u64], now: u64, operation: Operation) -> Result<Submitted, Full>;
 
     /// How far an operation is at `now`. After `At` the ticket is used up.
-    pub fn progress(&self, state: &mut State, now: u64, ticket: &mut Ticket) -> Progress {
-        match (&mut ticket.0, &self.engine) {
-            (Way::Known(at), _) => Progress::At(*at),
-            (Way::Array(ticket), Engine::Array(array)) => match array.progress(&mut state.array, now, ticket)
-            {
-                Reached::At(at) => Progress::At(at),
-                Reached::NotBefore(at) => Progress::NotBefore(at),
-            },
-            (Way::Array(_), Engine::Table(_)) => Progress::At(now),
-        }
-    }
+    fn progress(&self, state: &mut [u64], now: u64, ticket: &mut Ticket) -> Progress;
 
     /// Time in ns that all servers together were busy.
-    pub fn busy(&self, state: &State) -> u64 {
-        match &self.engine {
-            Engine::Table(_) => state.table_busy,
-            Engine::Array(array) => array.busy(&state.array),
-        }
-    }
+    fn busy(&self, state: &[u64]) -> u64;
 
     /// Spindles or channels that work at the same time.
-    pub fn servers(&self) -> u32 {
-        self.servers
-    }
+    fn servers(&self) -> u32;
 
     /// Addressable bytes.
-    pub fn capacity(&self) -> u64 {
-        self.capacity
-    }
+    fn capacity(&self) -> u64;
 
     /// Makes a state usable again that a process left in the middle of a change: what was under way is over.
-    pub fn reset(&self, state: &mut State, now: u64) {
-        state.table = TableState::EMPTY;
-        if let Engine::Array(array) = &self.engine {
-            array.reset(&mut state.array, now);
-        }
-        (state.read_streams, state.write_streams) = (Streams::EMPTY, Streams::EMPTY);
+    fn repair(&self, state: &mut [u64], now: u64);
+
+    /// An operation on `[address, address + len)` whose arm position is that of its address. Addresses beyond
+    /// the capacity start again at its beginning.
+    fn operation(&self, kind: OperationKind, address: u64, len: u64) -> Operation {
+        let address = address % self.capacity();
+        Operation { kind, address, len, position: address as f64 / self.capacity() as f64 }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-    use crate::model;
-
-    #[test]
-    fn a_state_left_in_the_middle_of_a_change_is_usable_after_a_reset() {
-        for model in model::catalogue() {
-            let timing = Timing::new(&model);
-            let mut state = State::new();
-            let write = timing.operation(OperationKind::Write, 0, 4096);
-            let mut lost: Vec<Ticket> =
-                (0..100).map(|_| timing.submit(&mut state, 1_000, write).unwrap().ticket).collect();
-            state.array.leave_torn();
-            timing.reset(&mut state, 5_000);
-            for _ in 0..200 {
-                let mut ticket = timing.submit(&mut state, 5_000, write).unwrap().ticket;
-                let mut now = 5_000;
-                let at = loop {
-                    match timing.progress(&mut state, now, &mut ticket) {
-                        Progress::At(at) => break at,
-                        Progress::NotBefore(later) => now = later,
-                    }
-                };
-                assert!(at < 100_000_000_000, "{}: complete at {at}", model.name);
-            }
-            // Whoever waited before the reset is let go.
-            for ticket in &mut lost {
-                assert!(
-                    matches!(timing.progress(&mut state, 6_000, ticket), Progress::At(_)),
-                    "{}",
-                    model.name
-                );
-            }
-        }
+    /// The state of an idle drive at time 0.
+    fn idle(&self) -> Box<[u64]> {
+        vec![0; self.state_words()].into_boxed_slice()
     }
 }

@@ -1,7 +1,7 @@
 //! Drives: the shipped models, measured in virtual time as fio measured the drives.
 
 use mezzanine_device::memory::Random;
-use mezzanine_device::model::{self, ClosedLoop, Model, OperationKind, Outcome, Timing, closed_loop};
+use mezzanine_device::model::{self, ClosedLoop, Model, OperationKind, Outcome, closed_loop};
 
 use super::answers::Answers;
 use super::published::Source;
@@ -32,10 +32,10 @@ fn sequential(model: &Model, kind: OperationKind) -> Outcome {
 }
 
 fn requests(model: &Model, kind: OperationKind, bytes: u64, mut address: impl FnMut(u64) -> u64) -> Outcome {
-    let timing = Timing::new(model);
+    let timing = model.timing();
     let clients = model.figures.queue_depth as usize;
     let setup = ClosedLoop { clients, warm_up: REQUESTS / 4, operations: REQUESTS };
-    closed_loop(&timing, setup, |number| timing.operation(kind, address(number), bytes))
+    closed_loop(&*timing, setup, |number| timing.operation(kind, address(number), bytes))
 }
 
 fn measure(name: &str) -> Figures {

@@ -4,14 +4,15 @@
 //! 2. What the model has no room for waits here, in the order in which it came.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use mezzanine_device::Model;
-use mezzanine_device::model::{Operation, OperationKind, Progress, State, Ticket, Timing};
+use mezzanine_device::model::{Operation, OperationKind, Progress, Ticket, Timing};
 
 /// A drive with operations for somebody who is a `W`.
 pub(super) struct Drive<W> {
-    timing: Timing,
-    state: Box<State>,
+    timing: Arc<dyn Timing>,
+    state: Box<[u64]>,
     operations: Vec<Slot<W>>,
     unused: Vec<u32>,
     /// Operations that the model had no room for.
@@ -57,9 +58,10 @@ pub(super) enum Look<W> {
 
 impl<W: Copy> Drive<W> {
     pub(super) fn new(model: &Model) -> Self {
+        let timing = model.timing();
         Self {
-            timing: Timing::new(model),
-            state: State::new(),
+            state: timing.idle(),
+            timing,
             operations: Vec::new(),
             unused: Vec::new(),
             refused: VecDeque::new(),
