@@ -51,7 +51,7 @@ pub(crate) enum SimVerb {
     /// Misses by the size of the cache: many sizes and designs in one pass over a trace.
     #[command(after_help = mrc::EXAMPLES)]
     Mrc(mrc::MrcArgs),
-    /// Run many designs, sizes and parameters on traces, on all cores; broken off and divided as needed.
+    /// Run many designs, sizes and parameters on traces, on all cores; resumable and shardable.
     #[command(after_help = sweep::EXAMPLES)]
     Sweep(Box<sweep::SweepArgs>),
 }

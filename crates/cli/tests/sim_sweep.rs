@@ -1,4 +1,4 @@
-//! `mezz sim sweep`: the same results however it is run, broken off or divided.
+//! `mezz sim sweep`: the same results however it is run, interrupted or sharded.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -201,7 +201,7 @@ fn runs_in_virtual_time_are_swept_as_single_runs_say_and_gone_on_with() {
     assert_eq!(varied, [3, 3, 3, 3, 3, 3, 3, 3, 1]);
     let options = ["sim", "run", "--json", "--design", "face-gsc", "--flash", "13MB", "--group-pages", "16"];
     assert_eq!(rows[1]["run"], mezz(&[&options[..], &SMALL].concat()).expect(0).json());
-    // In parts, the last of them after it was broken off in a line.
+    // In parts, the last of them after it was interrupted in a line.
     sweep("parts", &["--shard", "1/2", "--threads", "1"]).expect(0);
     let mut bytes = std::fs::read(scratch.file("parts")).unwrap();
     bytes.truncate(bytes.len() - 20);

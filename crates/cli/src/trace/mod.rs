@@ -76,7 +76,7 @@ fn unreadable(error: TraceError) -> Failure {
     let is_own = error.kind() == TraceErrorKind::Truncated && error.to_string().contains("not whole");
     let failure = refused(error);
     if is_own {
-        failure.next("if its recording was broken off, --unfinished reads what is there")
+        failure.next("if its recording was interrupted, --unfinished reads what is there")
     } else {
         failure
     }

@@ -286,7 +286,7 @@ impl Session for PostgresSession<'_> {
             )),
             Ok(Err(error)) => {
                 self.failed = true;
-                let context = format!("{}: COPY was broken off", self.database.name);
+                let context = format!("{}: COPY was interrupted", self.database.name);
                 Err(match error.get_ref().and_then(|inner| inner.downcast_ref::<postgres::Error>()) {
                     Some(inner) => Error::new(kind_of(inner), format!("{context}: {}", told(inner))),
                     None => Error::with_source(ErrorKind::Database, context, error),

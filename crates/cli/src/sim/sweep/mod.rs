@@ -47,7 +47,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   mezz sim sweep --results tpcc.jsonl --vary design=face-gsc,face-gr,disk --vary flash=1GB,2GB,4GB -- --warehouses 50
   mezz sim sweep --policy-only --results part2.jsonl --shard 2/5 --synthetic prod3 --design lru,lc --sizes 100..40000/50
 
-Each result is a line of JSON in the results file, as soon as it is there. The same command again goes on where it was broken off: what has a \
+Each result is a line of JSON in the results file, as soon as it is there. The same command again goes on where it was interrupted: what has a \
 result is not run, and a line that was torn is dropped. More designs, sizes or traces may be added in the same way.
 
 Without --policy-only each point is a run in virtual time: what stands behind -- are options of mezz sim run that all points have, and --vary has values \
