@@ -235,6 +235,11 @@ impl IdRange {
     }
 }
 
+/// A page-sized place on flash, counted from the tier's first one. Not an entry of the directory: where pages
+/// are written in place, an entry says in which frame its page lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame(pub(crate) u32);
+
 /// Where a page was appended: the number of frames that had been appended to the queue before it.
 ///
 /// Positions only grow; the frame is the position modulo the number of frames.

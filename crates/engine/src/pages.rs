@@ -78,7 +78,7 @@ impl Tier {
 
     /// The page whose newest version was appended at `position`.
     fn held_at(&self, position: u64) -> Option<HeldPage> {
-        let frame = self.frame_of(position);
+        let frame = self.entry_of(position);
         let directory = self.directory();
         if directory.state(frame) & VALID == 0 {
             return None;

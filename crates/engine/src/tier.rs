@@ -383,7 +383,7 @@ impl Tier {
     }
 
     pub(crate) fn state_at(&self, position: Position) -> u32 {
-        self.directory().state(self.frame_of(position.0))
+        self.directory().state(self.entry_of(position.0))
     }
 
     /// Whether the tier has the page, and whether its version is newer than the disk copy. Counts as no

@@ -83,7 +83,8 @@ impl Vscsi {
             return wrong(TraceErrorKind::Damaged, reason);
         }
         let Some(op) = op(fields.command) else {
-            let reason = format!("operation code {:#04x} is neither a SCSI read nor a SCSI write", fields.command);
+            let reason =
+                format!("operation code {:#04x} is neither a SCSI read nor a SCSI write", fields.command);
             return wrong(TraceErrorKind::Damaged, reason);
         };
         let Some(time_ns) = fields.time_us.checked_mul(1_000) else {

@@ -61,7 +61,7 @@ impl Tier {
         let mut pages = Vec::new();
         let mut position = cursor.0.max(control.ends.front());
         while position < control.ends.rear() && pages.len() < max {
-            let frame = self.frame_of(position);
+            let frame = self.entry_of(position);
             if directory.state(frame) & (VALID | DIRTY) == VALID | DIRTY {
                 let flash = FlashPage {
                     offset: self.offset_of(position),
@@ -94,7 +94,7 @@ impl Tier {
     pub fn mark_clean(&self, pages: &[DirtyPage]) {
         let directory = self.directory();
         for page in pages {
-            let frame = self.frame_of(page.flash.position.0);
+            let frame = self.entry_of(page.flash.position.0);
             let shard = directory.lock(directory.slot(&page.id), self.owner);
             let newest = shard.find(&page.id);
             if newest == Some(frame) && self.position_of(frame) == page.flash.position.0 {
@@ -127,7 +127,7 @@ impl Tier {
         let control = self.control();
         let directory = self.directory();
         for position in control.ends.front()..control.ends.rear().min(end.0) {
-            let frame = self.frame_of(position);
+            let frame = self.entry_of(position);
             if directory.state(frame) & (VALID | DIRTY) != VALID || !range.contains(&directory.id(frame)) {
                 continue;
             }

@@ -235,7 +235,7 @@ impl Tier {
     /// Whether the drain under way has written no page that is still the newest.
     fn nothing_drained(&self) -> bool {
         let control = self.control();
-        let drained = |position| self.directory().state(self.frame_of(position)) & DRAINED != 0;
+        let drained = |position| self.directory().state(self.entry_of(position)) & DRAINED != 0;
         !(control.ends.front()..control.ends.rear()).any(drained)
     }
 
@@ -268,7 +268,7 @@ impl Tier {
         let mut list = Vec::new();
         let mut cursor = from;
         while cursor < until && list.len() < self.geometry.batch_pages() as usize {
-            let frame = self.frame_of(cursor);
+            let frame = self.entry_of(cursor);
             let state = directory.state(frame);
             if is_lost(state) {
                 self.drain_misses(&directory.id(frame), state);
@@ -343,7 +343,7 @@ impl Tier {
             state & (VALID | WRITTEN) == VALID | WRITTEN && (state & DRAINED != 0 || position < synced_end)
         };
         for position in control.ends.front()..control.ends.rear() {
-            let frame = self.frame_of(position);
+            let frame = self.entry_of(position);
             if !is_clean(directory.state(frame), position) {
                 continue;
             }

@@ -4,6 +4,7 @@ use mezzanine_ground::replacement::{Policy, Shape};
 
 use super::{Admission, BATCH_GROUPS_MAX, SyncMode, TierConfig};
 use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SUPERBLOCK_OFFSETS};
+use crate::ids::Frame;
 use crate::layout::Layout;
 use crate::planted::{self, Bug};
 
@@ -171,7 +172,7 @@ impl Geometry {
 
     /// Byte offset on flash of a frame.
     #[inline]
-    pub(crate) fn offset_of_frame(&self, frame: u32) -> u64 {
+    pub(crate) fn offset_of_frame(&self, Frame(frame): Frame) -> u64 {
         self.frames_offset + u64::from(frame) * u64::from(self.config.page_size)
     }
 
@@ -181,7 +182,7 @@ impl Geometry {
     #[must_use]
     pub fn probes(&self) -> [u64; PROBES] {
         let [first, second] = SUPERBLOCK_OFFSETS;
-        [first, second, self.segment_offset(0), self.offset_of_frame(0)]
+        [first, second, self.segment_offset(0), self.offset_of_frame(Frame(0))]
     }
 
     /// Whether the device answers at all: it `gives_back` one of the probes, whatever is there.

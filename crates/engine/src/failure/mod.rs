@@ -73,7 +73,7 @@ impl Tier {
     /// whole group that cannot be read.
     pub fn stuck_page(&self) -> Option<(PageId, Position)> {
         let Some(Failure::FlashRead { position }) = self.failure() else { return None };
-        let frame = self.frame_of(position);
+        let frame = self.entry_of(position);
         let page = self.directory().head(frame).is_none();
         page.then(|| (self.directory().id(frame), Position(position)))
     }

@@ -77,7 +77,7 @@ impl Tier {
         directory.pass_locks(self.owner);
         let control = self.control();
         for position in control.ends.front()..control.ends.rear() {
-            let frame = self.frame_of(position);
+            let frame = self.entry_of(position);
             if directory.state(frame) & VALID != 0 {
                 let id = directory.id(frame);
                 if range.contains(&id) {

@@ -16,7 +16,7 @@ impl Tier {
     pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
-        let frame = self.frame_of(page.position.0);
+        let frame = self.entry_of(page.position.0);
         if shard.find(id) == Some(frame)
             && self.position_of(frame) == page.position.0
             && (self.state_says_on_disk(directory.state(frame), page.position)

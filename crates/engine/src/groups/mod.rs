@@ -199,7 +199,7 @@ impl Tier {
         let summary = self.group_memory(sequence);
         let memory = self.page_of_group(summary, index);
         self.seal_if_full(group);
-        let frame = self.frame_of(next);
+        let frame = self.entry_of(next);
         if let RecordKind::Page { lsn, .. } = &kind {
             let version = Version { epoch: record.epoch, version: record.version, lsn: *lsn };
             placement.assigned(frame, &kind, version);
@@ -409,9 +409,9 @@ impl Tier {
         let directory = self.directory();
         let head =
             GroupHead { sequence, pages: group.pages() as u32, records: group.records() as u32, checksum: 0 };
-        directory.set_head(self.frame_of(position), &head);
+        directory.set_head(self.entry_of(position), &head);
         for frame in 1..summary {
-            directory.clear(self.frame_of(position + frame));
+            directory.clear(self.entry_of(position + frame));
         }
         planted::inside("seal: head set");
         control.ends.rear_is(position + summary + group.pages());
@@ -467,7 +467,7 @@ impl Tier {
         self.region.copy_in(memory, &header);
         planted::inside("compose: summary written");
         let head = GroupHead { sequence, pages: summary.pages, records: summary.records, checksum };
-        self.directory().set_head(self.frame_of(summary.position), &head);
+        self.directory().set_head(self.entry_of(summary.position), &head);
         group.has_checksum(checksum.into(), control.groups.chain());
         planted::inside("compose: head set");
         control.groups.one_composed(checksum.into());

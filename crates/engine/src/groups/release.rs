@@ -121,7 +121,7 @@ impl Tier {
 
     /// Unlinks what is still valid on a frame that leaves the queue: disk has it.
     fn release(&self, position: u64) {
-        let frame = self.frame_of(position);
+        let frame = self.entry_of(position);
         let directory = self.directory();
         let counters = &self.control().counters;
         let state = directory.state(frame);

@@ -28,7 +28,7 @@ impl Ring {
     }
 
     #[inline]
-    pub(crate) fn frame_of(self, position: u64) -> u32 {
+    pub(crate) fn entry_of(self, position: u64) -> u32 {
         ((position + self.shift) % self.frames) as u32
     }
 
@@ -36,7 +36,7 @@ impl Ring {
     /// above 0.
     pub(crate) fn lap(self, end: u64) -> u64 {
         // Positions before the shift had frame 0 before there were any.
-        (end - 1).wrapping_sub(self.frame_of(end - 1).into())
+        (end - 1).wrapping_sub(self.entry_of(end - 1).into())
     }
 
     /// The largest position below `end` that lies on `frame`, given the lap of `end`.
@@ -48,7 +48,7 @@ impl Ring {
 
     /// Splits `frames` frames from `position` on at the end of the ring: (position, frames) runs.
     pub(crate) fn runs(self, position: u64, frames: u64) -> [(u64, u64); 2] {
-        let to_end = self.frames - u64::from(self.frame_of(position));
+        let to_end = self.frames - u64::from(self.entry_of(position));
         let first = frames.min(to_end);
         [(position, first), (position + first, frames - first)]
     }
@@ -65,7 +65,7 @@ mod tests {
                 let ring = Ring { frames, shift };
                 assert_eq!(Ring::from_packed(ring.packed()), ring);
                 for position in 0..3 * frames {
-                    let frame = ring.frame_of(position);
+                    let frame = ring.entry_of(position);
                     for end in position + 1..=position + frames {
                         assert_eq!(ring.last_position(frame, end, ring.lap(end)), position);
                     }
@@ -82,10 +82,10 @@ mod tests {
         let larger = Ring::with(150, rear, 100);
         let smaller = Ring::with(60, rear + 60, 0);
         for back in 1..=100 {
-            assert_eq!(larger.frame_of(rear - back), ring.frame_of(rear - back));
+            assert_eq!(larger.entry_of(rear - back), ring.entry_of(rear - back));
         }
         for back in 1..=60 {
-            assert_eq!(smaller.frame_of(rear + 60 - back), ring.frame_of(rear + 60 - back));
+            assert_eq!(smaller.entry_of(rear + 60 - back), ring.entry_of(rear + 60 - back));
         }
     }
 

@@ -52,7 +52,7 @@ impl InPlace<'_> {
     /// Appends the record at `position` again if it is valid; false if that has to wait.
     fn copy_record_forward(&self, position: u64) -> bool {
         let directory = self.directory();
-        let old = self.frame_of(position);
+        let old = self.entry_of(position);
         let unchecked = planted::is(Bug::RelocatedUnchecked) && directory.head(old).is_none();
         if directory.state(old) & VALID == 0 && !unchecked {
             return true;

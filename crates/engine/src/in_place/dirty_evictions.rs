@@ -188,7 +188,7 @@ impl InPlace<'_> {
         let _guard = homes.lock(self.owner);
         let directory = self.directory();
         for page in self.batch_list() {
-            let frame = self.frame_of(page.position);
+            let frame = self.entry_of(page.position);
             // The home of a page that was superseded meanwhile may be another one's already.
             if directory.state(frame) & (VALID | WRITTEN) == VALID | WRITTEN {
                 homes.push_written(homes.of_entry(frame));
@@ -217,7 +217,7 @@ impl InPlace<'_> {
         let homes = &self.homes;
         let directory = self.directory();
         for page in refused {
-            let frame = self.frame_of(page.position);
+            let frame = self.entry_of(page.position);
             // The home of a page that was superseded meanwhile may be another one's already.
             if !needs_disk(directory.state(frame)) {
                 continue;

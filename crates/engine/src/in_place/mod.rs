@@ -72,7 +72,7 @@ use crate::config::PlacedGeometry;
 use crate::control::NONE;
 use crate::core::Tier;
 use crate::directory::VALID;
-use crate::ids::PageId;
+use crate::ids::{Frame, PageId};
 use crate::placement::Version;
 use crate::planted::{self, Bug};
 use crate::stage_out::bad_list::BAD_MAX;
@@ -473,7 +473,7 @@ impl InPlace<'_> {
         let states_it = if open == NONE { control.groups.next() } else { open };
         let directory = self.directory();
         let _guard = homes.lock(self.owner);
-        for entry in (front..end).map(|position| self.frame_of(position)) {
+        for entry in (front..end).map(|position| self.entry_of(position)) {
             if directory.state(entry) & VALID != 0 || directory.head(entry).is_some() {
                 continue;
             }
@@ -534,7 +534,7 @@ impl InPlace<'_> {
                 break;
             }
             placed.deferred_first.bump(1);
-            if self.is_bad(home) {
+            if self.is_bad(Frame(home)) {
                 homes.set_state(home, BAD);
                 placed.bad.bump(1);
                 self.keep_enough_homes();

@@ -6,14 +6,14 @@ use crate::answers::FlashPage;
 use crate::directory::{LOST, LockedShard, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::PageId;
+use crate::ids::{Frame, PageId};
 use crate::placement::Carried;
 use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
 use crate::stage_out::batch::BatchPage;
 
 impl Placement for InPlace<'_> {
-    fn frame_at(&self, entry: u32) -> u32 {
-        self.homes.of_entry(entry)
+    fn frame_at(&self, entry: u32) -> Frame {
+        Frame(self.homes.of_entry(entry))
     }
 
     fn page_frames(&self) -> u64 {
@@ -63,8 +63,8 @@ impl Placement for InPlace<'_> {
         self.placed(entry, id, older.map(|older| self.homes.of_entry(older)), dirty);
     }
 
-    fn hit(&self, entry: u32) -> u32 {
-        self.refer(entry)
+    fn hit(&self, entry: u32) -> Frame {
+        Frame(self.refer(entry))
     }
 
     fn missed(&self, id: &PageId) {
@@ -104,12 +104,12 @@ impl Placement for InPlace<'_> {
         self.give_home_back(entry);
     }
 
-    fn read_failed(&self, frame: u32) {
-        self.mark_unreadable(frame);
+    fn read_failed(&self, frame: Frame) {
+        self.mark_unreadable(frame.0);
     }
 
-    fn is_unreadable(&self, frame: u32) -> bool {
-        self.homes.is_unreadable(frame)
+    fn is_unreadable(&self, frame: Frame) -> bool {
+        self.homes.is_unreadable(frame.0)
     }
 
     fn next_step(&self, tried: &Tried) -> Option<Step> {
@@ -150,7 +150,8 @@ impl Placement for InPlace<'_> {
         }
         for (index, (home, again)) in (0..).zip(pages) {
             if !again {
-                let (offset, memory) = (self.geometry.offset_of_frame(home), self.staged_page(slot, index));
+                let (offset, memory) =
+                    (self.geometry.offset_of_frame(Frame(home)), self.staged_page(slot, index));
                 writes.push(FlashWrite { offset, memory, bytes: page_size });
             }
         }

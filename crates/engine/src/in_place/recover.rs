@@ -33,7 +33,7 @@ impl InPlace<'_> {
             home.of_rank.store(index as u32, Relaxed);
         }
         for position in control.ends.front()..control.ends.rear() {
-            let entry = self.frame_of(position);
+            let entry = self.entry_of(position);
             let state = directory.state(entry);
             if state & VALID == 0 {
                 continue;

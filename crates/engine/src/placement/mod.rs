@@ -30,7 +30,7 @@ use crate::answers::FlashPage;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::PageId;
+use crate::ids::{Frame, PageId};
 use crate::stage_out::batch::BatchPage;
 
 /// What a placement does without I/O when it is asked for work.
@@ -98,7 +98,7 @@ pub(crate) struct Version {
 /// own after them.
 pub(crate) trait Placement {
     /// The frame of the page at an entry, also of one that was just unlinked.
-    fn frame_at(&self, entry: u32) -> u32;
+    fn frame_at(&self, entry: u32) -> Frame;
 
     /// Pages that flash has room for.
     fn page_frames(&self) -> u64;
@@ -139,7 +139,7 @@ pub(crate) trait Placement {
     // A page is looked up.
 
     /// A lookup has found the page at `entry`: its frame.
-    fn hit(&self, entry: u32) -> u32;
+    fn hit(&self, entry: u32) -> Frame;
 
     /// A lookup has not found the page.
     fn missed(&self, id: &PageId);
@@ -169,10 +169,10 @@ pub(crate) trait Placement {
     fn found(&self, entry: u32);
 
     /// The frame could not be read. Under the control lock.
-    fn read_failed(&self, frame: u32);
+    fn read_failed(&self, frame: Frame);
 
     /// Whether a frame could not be read, of late.
-    fn is_unreadable(&self, frame: u32) -> bool;
+    fn is_unreadable(&self, frame: Frame) -> bool;
 
     // Work.
 

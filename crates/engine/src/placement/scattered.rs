@@ -15,7 +15,7 @@ use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::PageId;
+use crate::ids::{Frame, PageId};
 use crate::placement::Carried;
 use crate::queue::Queue;
 use crate::stage_out::batch::BatchPage;
@@ -100,8 +100,8 @@ impl<'t> Scattered<'t> {
 }
 
 impl Placement for Scattered<'_> {
-    fn frame_at(&self, entry: u32) -> u32 {
-        self.lists().of_entry.get(&entry).copied().unwrap_or(entry)
+    fn frame_at(&self, entry: u32) -> Frame {
+        Frame(self.lists().of_entry.get(&entry).copied().unwrap_or(entry))
     }
 
     fn page_frames(&self) -> u64 {
@@ -152,16 +152,16 @@ impl Placement for Scattered<'_> {
         }
     }
 
-    fn hit(&self, entry: u32) -> u32 {
+    fn hit(&self, entry: u32) -> Frame {
         self.frame_at(entry)
     }
 
     fn missed(&self, _: &PageId) {}
 
     fn still_holds(&self, page: &FlashPage) -> bool {
-        let entry = self.frame_of(page.position.0);
+        let entry = self.entry_of(page.position.0);
         let frame = self.lists().of_entry.get(&entry).copied();
-        frame.is_some_and(|frame| self.geometry.offset_of_frame(frame) == page.offset)
+        frame.is_some_and(|frame| self.geometry.offset_of_frame(Frame(frame)) == page.offset)
     }
 
     fn tells_of_memory(&self, state: u32) -> bool {
@@ -184,9 +184,9 @@ impl Placement for Scattered<'_> {
 
     fn found(&self, _: u32) {}
 
-    fn read_failed(&self, _: u32) {}
+    fn read_failed(&self, _: Frame) {}
 
-    fn is_unreadable(&self, _: u32) -> bool {
+    fn is_unreadable(&self, _: Frame) -> bool {
         false
     }
 
@@ -211,7 +211,7 @@ impl Placement for Scattered<'_> {
         let (page_size, memory) = (self.geometry.page_size(), self.group_memory(sequence));
         let summary_bytes = self.geometry.summary_frames() as usize * page_size;
         let summary = self.staged_bytes(memory, summary_bytes);
-        let offset = self.geometry.offset_of_frame(self.frame_of(group.position()));
+        let offset = self.geometry.offset_of_frame(Frame(self.entry_of(group.position())));
         let mut writes = vec![FlashWrite { offset, memory, bytes: summary_bytes }];
         let records = (0..group.records() as usize).filter_map(|index| GroupSummary::record(summary, index));
         let frames = records.filter_map(|record| match record.kind {
@@ -219,7 +219,7 @@ impl Placement for Scattered<'_> {
             _ => None,
         });
         writes.extend((0..).zip(frames).map(|(index, frame)| FlashWrite {
-            offset: self.geometry.offset_of_frame(frame),
+            offset: self.geometry.offset_of_frame(Frame(frame)),
             memory: self.staged_page(group, index),
             bytes: page_size,
         }));
@@ -339,7 +339,7 @@ impl QueueRules for Scattered<'_> {
 
     fn records_leave(&self, front: u64, end: u64) {
         for position in front..end {
-            self.give_up(self.frame_of(position));
+            self.give_up(self.entry_of(position));
         }
     }
 

@@ -9,7 +9,7 @@ use crate::answers::{FlashPage, Lookup, StageKind};
 use crate::config::{Design, TierConfig};
 use crate::directory::{HOMED, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
-use crate::ids::{IdRange, PageId};
+use crate::ids::{Frame, IdRange, PageId};
 use crate::jobs::{Job, Written};
 use common::{Host, carry_out, page};
 
@@ -38,7 +38,7 @@ fn config(design: Design) -> TierConfig {
 fn scattered(places: Places) -> Host {
     let mut host = Host::new(&config(Design::FaceBasic), 1);
     host.tier.geometry.places = Some(Arc::new(places));
-    let end = host.tier.geometry.offset_of_frame(2 * FRAMES as u32);
+    let end = host.tier.geometry.offset_of_frame(Frame(2 * FRAMES as u32));
     host.flash.0.resize(end as usize, 0);
     host
 }
@@ -213,12 +213,12 @@ impl Watched {
             .map(|record| {
                 let RecordKind::Page { home, second_chance, .. } = record.kind else { return (record, None) };
                 let position = group.position() + tier.geometry.summary_frames() + index;
-                let frame = if apart { home } else { tier.frame_of(position) };
+                let frame = if apart { home } else { tier.entry_of(position) };
                 let bytes = tier.staged_bytes(tier.staged_page(group, index), PAGE);
                 index += 1;
                 // One that stays where it is was only named again.
                 let written = !(apart && second_chance);
-                let place = (tier.geometry.offset_of_frame(frame), Self::version_on(bytes));
+                let place = (tier.geometry.offset_of_frame(Frame(frame)), Self::version_on(bytes));
                 (record, written.then_some(place))
             })
             .collect()

@@ -2,6 +2,7 @@
 
 use crate::format::RecordKind;
 use crate::groups::group::StagingGroup;
+use crate::ids::Frame;
 use crate::planted::{self, Bug};
 use crate::queue::Queue;
 
@@ -10,7 +11,7 @@ impl Queue<'_> {
     #[cold]
     fn bad_between(&self, from: u64, to: u64) -> u64 {
         let ring = self.ring();
-        let first = u64::from(ring.frame_of(from));
+        let first = u64::from(ring.entry_of(from));
         let between = |listed: u64| {
             listed > 0
                 && listed <= ring.frames
@@ -19,13 +20,13 @@ impl Queue<'_> {
         self.control().bad.frames.iter().filter(|listed| between(listed.get())).count() as u64
     }
 
-    pub(super) fn is_listed(&self, frame: u32) -> bool {
+    pub(super) fn is_listed(&self, Frame(frame): Frame) -> bool {
         self.control().bad.has(frame)
     }
 
-    pub(super) fn list_bad(&self, frame: u32) {
+    pub(super) fn list_bad(&self, frame: Frame) {
         if !self.is_listed(frame) {
-            self.control().bad.list(frame);
+            self.control().bad.list(frame.0);
         }
     }
 
@@ -45,11 +46,11 @@ impl Queue<'_> {
     /// Gives the open group void records for frames that nothing is put in, up to the next good one.
     pub(super) fn pass_listed(&self, group: &StagingGroup) -> bool {
         let next = || group.position() + self.geometry.summary_frames() + group.pages();
-        while self.is_bad(self.frame_of(next())) {
+        while self.is_bad(Frame(self.entry_of(next()))) {
             if !self.has_place(group) {
                 return false;
             }
-            self.push_void(group, self.frame_of(next()));
+            self.push_void(group, self.entry_of(next()));
         }
         self.has_place(group)
     }
@@ -99,11 +100,11 @@ impl Queue<'_> {
         }
         let end = || group.position() + self.geometry.summary_frames() + group.pages();
         while !self.is_good_start(end()) && self.has_place(group) {
-            self.push_void(group, self.frame_of(end()));
+            self.push_void(group, self.entry_of(end()));
         }
     }
 
     fn is_good_start(&self, position: u64) -> bool {
-        (0..self.geometry.summary_frames()).all(|frame| !self.is_bad(self.frame_of(position + frame)))
+        (0..self.geometry.summary_frames()).all(|frame| !self.is_bad(Frame(self.entry_of(position + frame))))
     }
 }

@@ -18,7 +18,7 @@ use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::PageId;
+use crate::ids::{Frame, PageId};
 use crate::placement::Carried;
 use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
 use crate::planted::{self, Bug};
@@ -49,8 +49,8 @@ impl<'t> Queue<'t> {
 
 impl Placement for Queue<'_> {
     #[inline(always)]
-    fn frame_at(&self, entry: u32) -> u32 {
-        entry
+    fn frame_at(&self, entry: u32) -> Frame {
+        Frame(entry)
     }
 
     fn page_frames(&self) -> u64 {
@@ -100,8 +100,8 @@ impl Placement for Queue<'_> {
     fn entered(&self, _: u32, _: &PageId, _: Option<u32>, _: bool) {}
 
     #[inline(always)]
-    fn hit(&self, entry: u32) -> u32 {
-        entry
+    fn hit(&self, entry: u32) -> Frame {
+        Frame(entry)
     }
 
     #[inline(always)]
@@ -129,11 +129,11 @@ impl Placement for Queue<'_> {
 
     fn found(&self, _: u32) {}
 
-    fn read_failed(&self, frame: u32) {
+    fn read_failed(&self, frame: Frame) {
         self.list_bad(frame);
     }
 
-    fn is_unreadable(&self, frame: u32) -> bool {
+    fn is_unreadable(&self, frame: Frame) -> bool {
         self.is_listed(frame)
     }
 

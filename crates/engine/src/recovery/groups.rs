@@ -8,6 +8,7 @@ use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_MAGIC, TierState};
 use crate::groups::metadata::RetiringGroup;
+use crate::ids::Frame;
 use crate::planted::{self, Bug};
 
 /// Memory of large reads is aligned for direct I/O: a host would have to copy otherwise.
@@ -328,7 +329,7 @@ impl Scan<'_, '_> {
             let found = match checksums.get(&home) {
                 Some(&found) => found,
                 None => {
-                    let offset = self.geometry.offset_of_frame(home);
+                    let offset = self.geometry.offset_of_frame(Frame(home));
                     let Some(found) = self.checksum_at(offset, checksum, &mut page)? else { continue };
                     checksums.insert(home, found);
                     found
@@ -467,7 +468,7 @@ impl Scan<'_, '_> {
                 records: group.records,
                 checksum: group.checksum,
             };
-            tier.directory().set_head(self.ring.frame_of(group.position), &head);
+            tier.directory().set_head(self.ring.entry_of(group.position), &head);
         }
         for index in 0..group.records as usize {
             let record = GroupSummary::record(&self.summary, index);

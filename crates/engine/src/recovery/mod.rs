@@ -40,6 +40,7 @@ use crate::control::NONE;
 use crate::core::Tier;
 use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
 use crate::groups::ring::Ring;
+use crate::ids::Frame;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -415,7 +416,7 @@ impl Scan<'_, '_> {
             return Err(damaged(&what, self.offset_of(position)));
         }
         // Nothing lies outside of the queue.
-        let entries = (front..chain.position).map(|at| self.ring.frame_of(at).into());
+        let entries = (front..chain.position).map(|at| self.ring.entry_of(at).into());
         (self.report.valid, self.report.dirty) = tier.valid_and_dirty_of(entries);
         Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note, log })
     }
@@ -468,7 +469,7 @@ impl Scan<'_, '_> {
 
     fn offset_of(&self, position: u64) -> u64 {
         match &self.geometry.journal {
-            None => self.geometry.offset_of_frame(self.ring.frame_of(position)),
+            None => self.geometry.offset_of_frame(Frame(self.ring.entry_of(position))),
             // What is not known to be a page's is a summary.
             Some(journal) => journal.offset,
         }

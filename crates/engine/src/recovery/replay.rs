@@ -3,7 +3,7 @@
 use crate::core::Tier;
 use crate::directory::{DIRTY, VALID};
 use crate::format::{Record, RecordKind};
-use crate::ids::{IdRange, PageId};
+use crate::ids::{Frame, IdRange, PageId};
 use crate::planted::{self, Bug};
 
 impl Tier {
@@ -23,8 +23,8 @@ impl Tier {
                 if position >= front {
                     let dirty = *dirty || self.control().host_log.redoes(*lsn);
                     let flags = if dirty { DIRTY } else { 0 } | if *lost { self.found_lost() } else { 0 };
-                    self.placement().replay(record, self.frame_of(position));
-                    shard.link(self.frame_of(position), id, flags, *checksum);
+                    self.placement().replay(record, self.entry_of(position));
+                    shard.link(self.entry_of(position), id, flags, *checksum);
                 }
                 position + 1
             }
@@ -36,7 +36,7 @@ impl Tier {
             }
             RecordKind::Void => {
                 if position >= front && !planted::is(Bug::VoidsForgotten) {
-                    self.note_bad(self.frame_of(position));
+                    self.note_bad(Frame(self.entry_of(position)));
                 }
                 position + 1
             }
@@ -68,7 +68,7 @@ impl Tier {
     pub(crate) fn groups_meet(&self, front: u64, end: u64) -> Result<(), u64> {
         let mut position = front;
         while position < end {
-            let head = self.directory().head(self.frame_of(position)).ok_or(position)?;
+            let head = self.directory().head(self.entry_of(position)).ok_or(position)?;
             position += self.geometry.summary_frames() + u64::from(head.pages);
         }
         if position == end { Ok(()) } else { Err(position) }

@@ -239,7 +239,7 @@ impl Scan<'_, '_> {
                 end = position + u64::from(pages);
                 if first >= front {
                     let head = GroupHead { sequence, pages, records, checksum };
-                    tier.directory().set_head(self.ring.frame_of(first), &head);
+                    tier.directory().set_head(self.ring.entry_of(first), &head);
                 }
                 continue;
             }

@@ -256,7 +256,7 @@ fn link(tier: &Tier, slots: &[(u32, SlotEntry)]) {
     for (sequence, group) in slots.chunks(tier.geometry.group_pages() as usize).enumerate() {
         let pages = group.len() as u32;
         let head = GroupHead { sequence: sequence as u64, pages, records: pages, checksum: 0 };
-        tier.directory().set_head(tier.frame_of(position), &head);
+        tier.directory().set_head(tier.entry_of(position), &head);
         position += tier.geometry.summary_frames();
         for (home, slot) in group {
             let SlotEntry { id, checksum, epoch, version, lsn } = *slot;

@@ -14,12 +14,13 @@
 
 use crate::core::Tier;
 use crate::groups::group::StagingGroup;
+use crate::ids::Frame;
 use crate::planted::{self, Bug};
 
 impl Tier {
     /// Whether nothing is to be put in this frame.
     #[inline]
-    pub(crate) fn is_bad(&self, frame: u32) -> bool {
+    pub(crate) fn is_bad(&self, frame: Frame) -> bool {
         self.has_bad() && self.is_noted(frame)
     }
 
@@ -30,12 +31,12 @@ impl Tier {
     }
 
     #[cold]
-    fn is_noted(&self, frame: u32) -> bool {
+    fn is_noted(&self, frame: Frame) -> bool {
         self.placement().is_unreadable(frame) && !planted::is(Bug::BadFrameReused)
     }
 
     /// A frame could not be read. The control lock is not held.
-    pub(crate) fn note_bad(&self, frame: u32) {
+    pub(crate) fn note_bad(&self, frame: Frame) {
         let _guard = self.control().lock.lock(self.owner);
         self.placement().read_failed(frame);
     }

@@ -37,6 +37,7 @@ use crate::directory::{
 };
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::Reserve;
+use crate::ids::Frame;
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::refused::Again;
@@ -129,7 +130,7 @@ impl Tier {
     fn must_read(&self, position: u64, head: &GroupHead) -> bool {
         let directory = self.directory();
         self.pages_of(position, head).any(|page| {
-            let state = directory.state(self.frame_of(page));
+            let state = directory.state(self.entry_of(page));
             needs_disk(state) || self.survives(state) || is_lost(state)
         })
     }
@@ -231,7 +232,7 @@ impl Tier {
                     && !self.holds_nothing(page)
                     && !self.flash_is_silent()
                 {
-                    self.note_bad(self.frame_of(position));
+                    self.note_bad(self.placement().frame_at(self.entry_of(position)));
                 }
                 continue;
             }
@@ -266,7 +267,8 @@ impl Tier {
         let unread = self.reads_whole_groups() && !self.batch_summary_whole(group, head);
         if unread && !self.flash_is_silent() && !planted::is(Bug::BadSummaryForgotten) {
             // Of several frames nothing tells which one it is.
-            (group..self.page_position(group, 0)).for_each(|position| self.note_bad(self.frame_of(position)));
+            (group..self.page_position(group, 0))
+                .for_each(|position| self.note_bad(Frame(self.entry_of(position))));
         }
     }
 
@@ -286,7 +288,7 @@ impl Tier {
         let directory = self.directory();
         let mut referenced: Vec<u64> = self
             .pages_of(group, head)
-            .filter(|&position| self.survives(directory.state(self.frame_of(position))))
+            .filter(|&position| self.survives(directory.state(self.entry_of(position))))
             .collect();
         let excess = referenced.len().saturating_sub(config.survivors_max as usize);
         self.control().counters.second_chances_refused.count(excess as u64);
@@ -296,7 +298,7 @@ impl Tier {
 
     /// Appends a page of one of the batch's groups at the rear again; false if it must leave after all.
     fn second_chance(&self, page: BatchPage, record: &Record) -> bool {
-        let old_frame = self.frame_of(page.position);
+        let old_frame = self.entry_of(page.position);
         let directory = self.directory();
         let id = directory.id(old_frame);
         let RecordKind::Page { id: recorded, lsn, checksum, .. } = record.kind else { return false };

@@ -61,7 +61,7 @@ impl Tier {
     /// # Panics
     /// If none does.
     pub(crate) fn group_at(&self, position: u64) -> GroupHead {
-        let head = self.directory().head(self.frame_of(position));
+        let head = self.directory().head(self.entry_of(position));
         head.unwrap_or_else(|| panic!("the queue holds no group at position {position}"))
     }
 
@@ -88,7 +88,7 @@ impl Tier {
     /// addresses.
     pub(crate) fn set_batch_list_by_id(&self, mut pages: Vec<BatchPage>) {
         let directory = self.directory();
-        pages.sort_by_key(|page| directory.id(self.frame_of(page.position)));
+        pages.sort_by_key(|page| directory.id(self.entry_of(page.position)));
         self.set_batch_list(&pages);
     }
 
@@ -121,7 +121,7 @@ impl Tier {
     pub(crate) fn batch_writes(&self) -> impl Iterator<Item = (PageId, &[u8])> {
         self.batch_list().map(move |page| {
             let bytes = self.batch_bytes(page.place, self.geometry.page_size());
-            (self.directory().id(self.frame_of(page.position)), bytes)
+            (self.directory().id(self.entry_of(page.position)), bytes)
         })
     }
 
@@ -131,7 +131,7 @@ impl Tier {
         self.batch_list()
             .zip(self.batch_writes())
             .filter(|(page, (id, _))| {
-                let newest = self.directory().state(self.frame_of(page.position)) & VALID != 0;
+                let newest = self.directory().state(self.entry_of(page.position)) & VALID != 0;
                 let cut = planted::is(Bug::CutJudgedByRange) && self.was_dropped(id);
                 (newest || planted::is(Bug::CutPagesWritten)) && !cut
             })
@@ -141,13 +141,13 @@ impl Tier {
     /// Whether the page in the batch is what was appended at its position.
     pub(crate) fn batch_page_whole(&self, page: BatchPage) -> bool {
         let bytes = self.batch_bytes(page.place, self.geometry.page_size());
-        let right = crc32c::crc32c(bytes) == self.directory().checksum(self.frame_of(page.position));
+        let right = crc32c::crc32c(bytes) == self.directory().checksum(self.entry_of(page.position));
         right || planted::is(Bug::DamageStagedOut)
     }
 
     /// Whether the version at a position is still the newest and still to be written.
     pub(crate) fn position_needs_disk(&self, position: u64) -> bool {
-        needs_disk(self.directory().state(self.frame_of(position)))
+        needs_disk(self.directory().state(self.entry_of(position)))
     }
 
     /// The batch's pages are on disk, unsynced, but for those that were refused: what is still the newest is
@@ -159,7 +159,7 @@ impl Tier {
             self.control().batch.carries(Load::Groups) && page.position >= self.control().batch.end()
         };
         for page in self.batch_list().filter(|page| !refused.contains(page) && !stays(page)) {
-            let frame = self.frame_of(page.position);
+            let frame = self.entry_of(page.position);
             let id = directory.id(frame);
             let shard = directory.lock(directory.slot(&id), self.owner);
             // The frame is not given to another page while the batch holds it.
@@ -183,7 +183,7 @@ impl Tier {
         if planted::is(Bug::StageOutUnseen) {
             return false;
         }
-        let within = |position| range.contains(&self.directory().id(self.frame_of(position)));
+        let within = |position| range.contains(&self.directory().id(self.entry_of(position)));
         match (control.batch.stage(), control.batch.load()) {
             (Stage::Idle, _) => false,
             // What is being looked for is not known yet, or the list is being replaced.
@@ -225,13 +225,13 @@ impl Tier {
 
     /// The frame on which a position lies.
     #[inline]
-    pub(crate) fn frame_of(&self, position: u64) -> u32 {
-        self.ring().frame_of(position)
+    pub(crate) fn entry_of(&self, position: u64) -> u32 {
+        self.ring().entry_of(position)
     }
 
     /// Byte offset on flash of the frame at `position`.
     pub(crate) fn offset_of(&self, position: u64) -> u64 {
-        let frame = self.placement().frame_at(self.frame_of(position));
+        let frame = self.placement().frame_at(self.entry_of(position));
         self.geometry.offset_of_frame(frame)
     }
 }

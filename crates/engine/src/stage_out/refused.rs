@@ -149,7 +149,7 @@ impl Tier {
         }
         let directory = self.directory();
         let of_range = |frame| directory.state(frame) & VALID != 0 && range.contains(&directory.id(frame));
-        !(control.ends.front()..control.ends.rear()).any(|position| of_range(self.frame_of(position)))
+        !(control.ends.front()..control.ends.rear()).any(|position| of_range(self.entry_of(position)))
     }
 
     /// So many pages were dropped at rest: as many others may be appended again in their stead. Where
@@ -192,7 +192,7 @@ impl Tier {
             return Vec::new();
         }
         self.batch_list()
-            .filter(|page| refused.contains(&self.directory().id(self.frame_of(page.position))))
+            .filter(|page| refused.contains(&self.directory().id(self.entry_of(page.position))))
             .collect()
     }
 
@@ -207,7 +207,7 @@ impl Tier {
             Load::Drain => {
                 let directory = self.directory();
                 for page in refused {
-                    let frame = self.frame_of(page.position);
+                    let frame = self.entry_of(page.position);
                     self.drain_refused(&directory.id(frame), directory.state(frame));
                 }
             }
@@ -252,7 +252,7 @@ impl Tier {
     /// Appends a refused page again, unless it need not go to disk any more.
     fn carry_on(&self, page: BatchPage, record: Option<&Record>) -> Carried {
         let directory = self.directory();
-        let frame = self.frame_of(page.position);
+        let frame = self.entry_of(page.position);
         let id = directory.id(frame);
         let shard = directory.lock(directory.slot(&id), self.owner);
         let state = directory.state(frame);
@@ -288,7 +288,7 @@ impl Tier {
     ) -> bool {
         let Again { kind, version, flags } = *again;
         let RecordKind::Page { id, checksum, .. } = kind else { return false };
-        let old_frame = self.frame_of(page.position);
+        let old_frame = self.entry_of(page.position);
         let state = self.directory().state(old_frame);
         let replaced = Some(crate::groups::group::Replaced { state, position: page.position });
         let Some(place) = self.append(kind, version, reserve, replaced) else { return false };

@@ -82,7 +82,7 @@ impl Tier {
     /// Whether a page of a group at the front is still to be done something for; where the read failed, also
     /// whether it could be had again after a crash.
     pub(crate) fn matters(&self, position: u64, failed: bool) -> bool {
-        let state = self.directory().state(self.frame_of(position));
+        let state = self.directory().state(self.entry_of(position));
         let valid = state & VALID != 0 && self.reads_whole_groups();
         self.position_needs_disk(position) || valid && (failed || self.survives(state))
     }
@@ -95,7 +95,7 @@ impl Tier {
     pub(crate) fn judge_unreadable(&self, position: u64, needed: bool) -> Result<(), Unread> {
         planted::outside("unreadable: not judged yet");
         let directory = self.directory();
-        let frame = self.frame_of(position);
+        let frame = self.entry_of(position);
         let id = directory.id(frame);
         let shard = directory.lock(directory.slot(&id), self.owner);
         if shard.find(&id) != Some(frame) && !planted::is(Bug::DeadPageMissed) {
@@ -168,7 +168,7 @@ impl Tier {
 
     /// Whether the page at a position at the front is lost, or would be.
     pub(crate) fn waits_at_front(&self, position: u64) -> bool {
-        let state = self.directory().state(self.frame_of(position));
+        let state = self.directory().state(self.entry_of(position));
         is_lost(state) || needs_disk(state)
     }
 
@@ -200,16 +200,16 @@ impl Tier {
     /// Appends the pages of one of the batch's groups that were lost before.
     pub(crate) fn carry_lost(&self, group: u64, head: &GroupHead) -> Result<(), Unread> {
         let directory = self.directory();
-        let lost = |position: &u64| is_lost(directory.state(self.frame_of(*position)));
+        let lost = |position: &u64| is_lost(directory.state(self.entry_of(*position)));
         let Some(first) = self.pages_of(group, head).find(lost) else { return Ok(()) };
         let records = self.batch_records(group, head);
         for position in (first..self.pages_of(group, head).end).filter(lost) {
-            let id = directory.id(self.frame_of(position));
+            let id = directory.id(self.entry_of(position));
             let shard = directory.lock(directory.slot(&id), self.owner);
-            if shard.find(&id) != Some(self.frame_of(position)) || planted::is(Bug::LostNotCarried) {
+            if shard.find(&id) != Some(self.entry_of(position)) || planted::is(Bug::LostNotCarried) {
                 continue;
             }
-            self.drain_misses(&id, directory.state(self.frame_of(position)));
+            self.drain_misses(&id, directory.state(self.entry_of(position)));
             let record = records.get((position - self.page_position(group, 0)) as usize);
             if self.append_lost(&shard, position, record) == Carried::NoRoom {
                 return Err(Unread::NoRoom);
@@ -228,7 +228,7 @@ impl Tier {
         record: Option<&Record>,
     ) -> Carried {
         let directory = self.directory();
-        let frame = self.frame_of(position);
+        let frame = self.entry_of(position);
         let (id, state, checksum) = (directory.id(frame), directory.state(frame), directory.checksum(frame));
         let (version, lsn) = version_of(record, &id);
         let kind =
@@ -302,7 +302,7 @@ impl Tier {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
         let Some(frame) = shard.find(id) else { return Ok(false) };
-        let same = frame == self.frame_of(page.position.0) && self.position_of(frame) == page.position.0;
+        let same = frame == self.entry_of(page.position.0) && self.position_of(frame) == page.position.0;
         if !same || !self.state_says_on_disk(directory.state(frame), page.position) {
             return Ok(false);
         }
