@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use crate::control::NONE;
 use crate::core::Tier;
 use crate::directory::VALID;
 use crate::ids::PageId;
@@ -27,7 +26,7 @@ impl Tier {
         assert!(control.groups.flushed() <= control.groups.composed());
         assert!(control.groups.composed() <= control.groups.next());
         assert!(rear - front <= self.ring().frames + 1, "the queue overlaps itself");
-        assert!(control.open.get() == NONE || control.open.get() + 1 == control.groups.next());
+        assert!(control.append.open().is_none_or(|open| open + 1 == control.groups.next()));
 
         let mut seen: HashMap<PageId, u32> = HashMap::new();
         for frame in 0..self.geometry.entries() as u32 {

@@ -13,7 +13,7 @@ use crate::checkpoint::request::Drain;
 use crate::failure::latch::Latch;
 use crate::groups::ends::{Ends, Passed};
 use crate::groups::flush::Flush;
-use crate::groups::group::Groups;
+use crate::groups::group::{Append, Groups};
 use crate::groups::releasing::Release;
 use crate::groups::resizing::Resize;
 use crate::groups::segments::Segments;
@@ -25,17 +25,12 @@ use crate::stage_out::pulling::Pull;
 use crate::stage_out::refusals::Refusals;
 use crate::statistics::Counters;
 
-/// No staging group is open.
-pub(crate) const NONE: u64 = u64::MAX;
-
 /// Positions, counters and latches. All zero in a new region.
 #[repr(C, align(64))]
 pub(crate) struct Control {
     pub(crate) lock: SpinLock,
-    /// The open group's sequence number, or `NONE`.
-    pub(crate) open: Word,
-    /// Number of the next version.
-    pub(crate) next_version: Word,
+    /// Where pages are appended.
+    pub(crate) append: Append,
     /// What is written with every page has a line of its own, and what everybody reads all the time another.
     _apart: [Word; 5],
     pub(crate) ends: Ends,

@@ -11,7 +11,7 @@ impl Control {
         [
             (Bound::Position, self.ends.rear()),
             (Bound::Sequence, self.groups.next()),
-            (Bound::Version, self.next_version.get()),
+            (Bound::Version, self.append.next_version()),
             (Bound::Segment, self.segments.next_number()),
             (Bound::Epoch, self.epoch.get()),
         ]

@@ -26,7 +26,6 @@ use crate::checkpoint::request::DrainScope;
 use crate::checkpoint::request::Mark;
 use crate::checkpoint::request::Oldest;
 use crate::checkpoint::request::Stage;
-use crate::control::NONE;
 use crate::core::Tier;
 use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, is_lost, needs_disk, since};
 use crate::format::{RedoPoint, Superblock};
@@ -242,15 +241,15 @@ impl Tier {
     /// The sweep has met groups that are not durable yet: has them made so.
     fn make_last(&self) {
         let control = self.control();
-        let open = control.open.get();
-        if open != NONE && self.group_of(open).records() > 0 {
-            self.seal(self.group_of(open), true);
+        let open = control.append.open().map(|open| self.group_of(open));
+        if let Some(group) = open.filter(|group| group.records() > 0) {
+            self.seal(group, true);
         }
         // An open group that is empty has its frames already, and nothing of the scope: nobody may ever fill
         // it.
-        let (end, groups_end) = match control.open.get() {
-            NONE => (control.ends.rear(), control.groups.next()),
-            empty => (self.group_of(empty).position(), empty),
+        let (end, groups_end) = match control.append.open() {
+            None => (control.ends.rear(), control.groups.next()),
+            Some(empty) => (self.group_of(empty).position(), empty),
         };
         control.drain.end.set(end);
         planted::inside("drain: about to be the last pass");

@@ -232,6 +232,52 @@ impl StagingGroup {
     }
 }
 
+/// Where pages are appended: the open group, and the next version.
+#[repr(C)]
+pub(crate) struct Append {
+    /// The open group's sequence number, or [`NONE`].
+    open: Word,
+    /// Number of the next version.
+    next_version: Word,
+}
+
+/// No group is open.
+const NONE: u64 = u64::MAX;
+
+impl Append {
+    /// The sequence number of the group that is open.
+    #[inline(always)]
+    pub(crate) fn open(&self) -> Option<u64> {
+        Some(self.open.get()).filter(|&open| open != NONE)
+    }
+
+    /// The group with this number is open now.
+    pub(crate) fn opens(&self, sequence: u64) {
+        self.open.set(sequence);
+    }
+
+    /// No group is open any more.
+    pub(crate) fn closes(&self) {
+        self.open.set(NONE);
+    }
+
+    #[inline(always)]
+    pub(crate) fn next_version(&self) -> u64 {
+        self.next_version.get()
+    }
+
+    /// Gives a version out.
+    #[inline(always)]
+    pub(crate) fn take_version(&self) -> u64 {
+        self.next_version.bump(1)
+    }
+
+    /// Versions go on from this one.
+    pub(crate) fn versions_from(&self, version: u64) {
+        self.next_version.set(version);
+    }
+}
+
 /// The groups that staging memory has held, by their numbers.
 ///
 /// ```text

@@ -63,7 +63,7 @@ impl Tier {
             checksum: slot.checksum() as u32,
             predecessor: slot.predecessor() as u32,
             epoch: control.epoch.get() as u32,
-            version_max: control.next_version.get(),
+            version_max: control.append.next_version(),
         };
         let memory = self.group_memory(group.sequence) + SUMMARY_HEADER_BYTES;
         let mut record = [0; RECORD_BYTES];

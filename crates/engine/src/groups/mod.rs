@@ -31,7 +31,6 @@ pub(crate) mod room;
 
 use crate::answers::NoRoom;
 use crate::config::RESERVED_GROUPS;
-use crate::control::NONE;
 use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES};
@@ -223,7 +222,7 @@ impl Tier {
     fn take_record(&self, group: &StagingGroup, version: Option<(u32, u64)>) -> RecordPlace {
         let control = self.control();
         let (epoch, version) =
-            version.unwrap_or_else(|| (control.epoch.get() as u32, control.next_version.bump(1)));
+            version.unwrap_or_else(|| (control.epoch.get() as u32, control.append.take_version()));
         RecordPlace { index: group.take_record(), epoch, version }
     }
 
@@ -271,7 +270,7 @@ impl Tier {
             note.inspect(|note| self.store_note(note));
             return Ok(());
         }
-        let opens = control.open.get() == NONE;
+        let opens = control.append.open().is_none();
         let group = self.open_group(reserve).ok_or(NoRoom)?;
         if let Some(note) = note {
             self.store_note(note);
@@ -289,8 +288,7 @@ impl Tier {
     /// The open group; opens one if there is none. Under the control lock.
     #[inline(always)]
     pub(crate) fn open_group(&self, reserve: Reserve) -> Option<&StagingGroup> {
-        let open = self.control().open.get();
-        if open != NONE {
+        if let Some(open) = self.control().append.open() {
             return Some(self.group_of(open));
         }
         self.open_new(reserve)
@@ -352,7 +350,7 @@ impl Tier {
         planted::inside("open group: group taken");
         control.ends.rear_is(rear + frames);
         control.groups.one_opened();
-        control.open.set(sequence);
+        control.append.opens(sequence);
         Some(group)
     }
 
@@ -415,7 +413,7 @@ impl Tier {
         }
         planted::inside("seal: head set");
         control.ends.rear_is(position + summary + group.pages());
-        control.open.set(NONE);
+        control.append.closes();
         planted::inside("seal: group closed");
         group.seal(cut_short);
     }
@@ -516,8 +514,7 @@ impl Tier {
                 return Err(NoRoom);
             }
         }
-        let open = control.open.get();
-        if open != NONE {
+        if let Some(open) = control.append.open() {
             let group = self.group_of(open);
             if group.records() > 0 || control.note_changed.get() != 0 {
                 self.seal(group, true);
@@ -533,8 +530,8 @@ impl Tier {
     /// note along. Under the control lock.
     pub(crate) fn groups_end(&self) -> u64 {
         let control = self.control();
-        match control.open.get() {
-            open if open != NONE && self.group_of(open).records() == 0 => open,
+        match control.append.open() {
+            Some(open) if self.group_of(open).records() == 0 => open,
             _ => control.groups.next(),
         }
     }

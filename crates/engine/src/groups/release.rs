@@ -16,7 +16,6 @@
 //! and it is overwritten only when the new front is durable itself, carried by a later group.
 
 use crate::config::RESERVED_GROUPS;
-use crate::control::NONE;
 use crate::core::Tier;
 use crate::directory::VALID;
 use crate::groups::group::Reserve;
@@ -148,10 +147,10 @@ impl Tier {
         if control.draining.get() != 0 || !self.pressing() {
             return false;
         }
-        let open = control.open.get();
+        let open = control.append.open();
         let placement = self.placement();
-        let barrier_waits = open != NONE && open < placement.barrier();
-        let homes_wait = open != NONE && placement.waits_for(open);
+        let barrier_waits = open.is_some_and(|open| open < placement.barrier());
+        let homes_wait = open.is_some_and(|open| placement.waits_for(open));
         let front = control.ends.front();
         let carried = self
             .staging_groups()

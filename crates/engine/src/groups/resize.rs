@@ -23,7 +23,6 @@
 //! request.
 
 use crate::config::{ConfigError, RESERVED_GROUPS, TierConfig};
-use crate::control::NONE;
 use crate::core::Tier;
 use crate::format::Superblock;
 use crate::groups::resizing::Stage;
@@ -200,7 +199,7 @@ impl Tier {
     pub(crate) fn group_frames_allowed(&self) -> Option<u64> {
         let control = self.control();
         let most = self.geometry.group_frames;
-        debug_assert_eq!(control.open.get(), NONE);
+        debug_assert_eq!(control.append.open(), None);
         match control.resize.stage.get() {
             Stage::Idle => return Some(most),
             Stage::AtCut | Stage::Stated => return None,

@@ -11,7 +11,6 @@
 //! more pages are lost side by side than there is room for, the tier ends writing with the page that is in
 //! the way.
 
-use crate::control::NONE;
 use crate::core::Tier;
 use crate::failure::latch::Failure;
 use crate::groups::segments::SegmentBuffer;
@@ -51,7 +50,7 @@ impl Tier {
         if !self.waits_for_room() || !self.nothing_moves() || planted::is(Bug::LostWaitsForEver) {
             return false;
         }
-        if control.open.get() != NONE {
+        if control.append.open().is_some() {
             // It was opened since, and has room.
             control.front_wait.waits_no_more();
             return true;
@@ -80,9 +79,9 @@ impl Tier {
         let control = self.control();
         let cleaned = control.passed.cleaned();
         let passed = [control.passed.releasable(), control.ends.front(), control.passed.durable_front()];
-        let end = match control.open.get() {
-            NONE => control.groups.next(),
-            open if self.group_of(open).records() == 0 => open,
+        let end = match control.append.open() {
+            None => control.groups.next(),
+            Some(open) if self.group_of(open).records() == 0 => open,
             _ => return false,
         };
         let in_segments = control.segments.buffers.iter().all(SegmentBuffer::takes_groups);

@@ -69,7 +69,6 @@ use mezzanine_ground::region::{Region, Word, shared};
 use mezzanine_ground::replacement::{Order, PageKey};
 
 use crate::config::PlacedGeometry;
-use crate::control::NONE;
 use crate::core::Tier;
 use crate::directory::VALID;
 use crate::ids::{Frame, PageId};
@@ -469,8 +468,7 @@ impl InPlace<'_> {
             return;
         }
         // The next to be closed: one that waits to be written has taken the front along as it was.
-        let open = control.open.get();
-        let states_it = if open == NONE { control.groups.next() } else { open };
+        let states_it = control.append.open().unwrap_or_else(|| control.groups.next());
         let directory = self.directory();
         let _guard = homes.lock(self.owner);
         for entry in (front..end).map(|position| self.entry_of(position)) {

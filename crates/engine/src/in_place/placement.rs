@@ -30,7 +30,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn work(&self) -> u64 {
-        self.control().next_version.get()
+        self.control().append.next_version()
     }
 
     fn admits(&self, id: &PageId, referenced: bool) -> bool {
@@ -223,7 +223,7 @@ impl Placement for InPlace<'_> {
 
     /// One is over when as many have come in as there are frames.
     fn round(&self) -> (u64, u64) {
-        (self.control().next_version.get(), self.page_frames())
+        (self.control().append.next_version(), self.page_frames())
     }
 
     fn may_make_room(&self) -> bool {

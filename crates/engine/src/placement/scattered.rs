@@ -10,7 +10,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
 use crate::answers::FlashPage;
-use crate::control::NONE;
 use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{GroupSummary, Record, RecordKind};
@@ -88,7 +87,7 @@ impl<'t> Scattered<'t> {
     /// The frame of an entry is free when the group is durable that is open, or opened next.
     fn give_up(&self, entry: u32) {
         let control = self.control();
-        let states_it = if control.open.get() == NONE { control.groups.next() } else { control.open.get() };
+        let states_it = control.append.open().unwrap_or_else(|| control.groups.next());
         let mut lists = self.lists();
         if let Some(frame) = lists.of_entry.remove(&entry) {
             match self.places.hasty {
@@ -117,7 +116,7 @@ impl Placement for Scattered<'_> {
     }
 
     fn work(&self) -> u64 {
-        self.control().next_version.get()
+        self.control().append.next_version()
     }
 
     fn admits(&self, _: &PageId, _: bool) -> bool {

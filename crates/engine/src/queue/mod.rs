@@ -13,7 +13,6 @@ mod room;
 use std::ops::Deref;
 
 use crate::answers::FlashPage;
-use crate::control::NONE;
 use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
@@ -69,7 +68,7 @@ impl Placement for Queue<'_> {
     #[inline(always)]
     fn work(&self) -> u64 {
         let control = self.control();
-        control.groups.next() * 2 + u64::from(control.open.get() == NONE)
+        control.groups.next() * 2 + u64::from(control.append.open().is_none())
     }
 
     #[inline(always)]

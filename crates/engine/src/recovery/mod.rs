@@ -36,7 +36,6 @@ use crate::attach::header::begin;
 use crate::blank::Blank;
 use crate::bounds::{UsedUp, can_be_opened};
 use crate::config::{ConfigError, Geometry};
-use crate::control::NONE;
 use crate::core::Tier;
 use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
 use crate::groups::ring::Ring;
@@ -316,8 +315,8 @@ impl Tier {
         control.ends.begin(superblock.ring(&self.geometry), front, chain.position);
         control.passed.begin(front);
         control.groups.begin(chain.sequence, chain.checksum.into());
-        control.open.set(NONE);
-        control.next_version.set(next_version);
+        control.append.closes();
+        control.append.versions_from(next_version);
         control.epoch.set(superblock.epoch.into());
         // Pages found on flash are dirty since before any mark of this life.
         control.mark.set(1);
@@ -398,7 +397,7 @@ impl Scan<'_, '_> {
             }
             None => ([0; NOTE_BYTES], LogPosition::default()),
         };
-        control.next_version.set(if planted::is(Bug::VersionsRestart) { 1 } else { next_version });
+        control.append.versions_from(if planted::is(Bug::VersionsRestart) { 1 } else { next_version });
         tier.adopt_note(&note);
         if !planted::is(Bug::LogForgotten) {
             tier.log_reached(log);

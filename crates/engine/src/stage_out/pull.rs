@@ -7,7 +7,6 @@
 //! are full.
 
 use crate::config::Design;
-use crate::control::NONE;
 use crate::core::Tier;
 
 impl Tier {
@@ -20,8 +19,8 @@ impl Tier {
     /// lock.
     pub(crate) fn want_pull(&self) {
         let control = self.control();
-        let open = control.open.get();
-        if control.pull.on.get() == 0 || self.geometry.config().design != Design::FaceGsc || open == NONE {
+        let Some(open) = control.append.open() else { return };
+        if control.pull.on.get() == 0 || self.geometry.config().design != Design::FaceGsc {
             return;
         }
         let room = self.geometry.group_pages() - self.group_of(open).pages();

@@ -21,7 +21,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::control::NONE;
 use crate::core::Tier;
 use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
@@ -115,14 +114,8 @@ impl Tier {
         if rests { Reserve::Lost } else { Reserve::Foreground }
     }
 
-    /// Whether the group that is open is one that a tombstone has opened at rest: pages that come in would
-    /// fill the last room with it. Under the control lock.
-    pub(crate) fn open_is_of_drops(&self) -> bool {
-        let open = self.control().open.get();
-        open != NONE && self.is_of_drops(self.group_of(open))
-    }
-
-    /// The same, of the group that is open.
+    /// Whether the open group is one that a tombstone has opened at rest: pages that come in would fill the
+    /// last room with it. Under the control lock.
     #[inline]
     pub(crate) fn is_of_drops(&self, open: &StagingGroup) -> bool {
         open.is_kept_for_drops() && !planted::is(Bug::DropsRoomShared)
@@ -131,11 +124,12 @@ impl Tier {
     /// Closes a group of tombstones, which nobody fills, once there is nothing else to do: those of drops
     /// that come one after the other share it. True if there was one. Under the control lock.
     pub(crate) fn seal_drops(&self) -> bool {
-        let of_drops = self.open_is_of_drops();
-        if of_drops {
-            self.seal(self.group_of(self.control().open.get()), true);
+        let open = self.control().append.open().map(|open| self.group_of(open));
+        let of_drops = open.filter(|open| self.is_of_drops(open));
+        if let Some(group) = of_drops {
+            self.seal(group, true);
         }
-        of_drops
+        of_drops.is_some()
     }
 
     /// Whether a tombstone of this range would say nothing, and take room that nothing makes at rest: no page
