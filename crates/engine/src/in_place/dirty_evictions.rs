@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::evict::Leave;
-use super::{Homes, InPlace, LEAVING, NEVER_WRITTEN, USED};
+use super::{HomeState, Homes, InPlace, NEVER_WRITTEN};
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
@@ -224,11 +224,11 @@ impl InPlace<'_> {
             }
             let home = homes.of_entry(frame);
             match homes.state(home) {
-                LEAVING if planted::is(Bug::RefusedLeavesStill) => {
+                HomeState::Leaving if planted::is(Bug::RefusedLeavesStill) => {
                     homes.push_leaving(home);
                 }
-                LEAVING => self.stays(home),
-                USED => homes.came_dirty(home, homes.key(&directory.id(frame))),
+                HomeState::Leaving => self.stays(home),
+                HomeState::Used => homes.came_dirty(home, homes.key(&directory.id(frame))),
                 _ => {}
             }
         }
@@ -264,7 +264,7 @@ impl InPlace<'_> {
         while placed.written_first.get() < covered {
             let first = placed.written_first.get();
             let home = homes.written[(first % homes.written.len() as u64) as usize].load(Relaxed);
-            if matches!(homes.state(home), USED | LEAVING) {
+            if matches!(homes.state(home), HomeState::Used | HomeState::Leaving) {
                 self.mark_synced(home, number_of(first));
             }
             placed.written_first.set(first + 1);
@@ -297,10 +297,10 @@ impl InPlace<'_> {
             // Under the lock, under which somebody else who sees it still unsynced has taken it off the list
             // of those that leave.
             let _guard = homes.lock(self.owner);
-            if homes.state(home) == USED {
+            if homes.state(home) == HomeState::Used {
                 homes.was_cleaned(home);
             }
-            homes.state(home) == LEAVING
+            homes.state(home) == HomeState::Leaving
         };
         if leaves {
             self.let_go(home);

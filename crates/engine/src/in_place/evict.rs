@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Homes, InPlace, LEAVING, USED};
+use super::{HomeState, Homes, InPlace};
 use crate::directory::{DIRTY, VALID};
 use crate::groups::group::Reserve;
 use crate::ids::IdRange;
@@ -55,7 +55,7 @@ impl Homes<'_> {
         while self.control.leaving_first.get() < self.control.leaving_end.get() {
             let first = self.control.leaving_first.bump(1);
             let home = self.leaving[(first % self.leaving.len() as u64) as usize].load(Relaxed);
-            if self.state(home) == LEAVING {
+            if self.state(home) == HomeState::Leaving {
                 return Some(home);
             }
         }
@@ -137,7 +137,7 @@ impl InPlace<'_> {
             return Leave::Gone;
         }
         let _guard = homes.lock(self.owner);
-        if homes.state(home) == LEAVING && !homes.push_leaving(home) {
+        if homes.state(home) == HomeState::Leaving && !homes.push_leaving(home) {
             self.stays(home);
             return Leave::Stays;
         }
@@ -151,7 +151,7 @@ impl InPlace<'_> {
         let entry = homes.home(home).entry.load(Relaxed);
         let directory = self.directory();
         let (id, dirty) = (directory.id(entry), directory.state(entry) & DIRTY != 0);
-        homes.set_state(home, USED);
+        homes.set_state(home, HomeState::Used);
         homes.came(home, homes.key(&id), dirty);
     }
 
@@ -165,7 +165,7 @@ impl InPlace<'_> {
         let Some(entry) = shard.find(&id) else { return false };
         let state = directory.state(entry);
         let dirty = state & DIRTY != 0 && !planted::is(Bug::DirtyEvicted);
-        if homes.of_entry(entry) != home || homes.state(home) != LEAVING || dirty {
+        if homes.of_entry(entry) != home || homes.state(home) != HomeState::Leaving || dirty {
             return false;
         }
         debug_assert_ne!(state & VALID, 0);
@@ -204,11 +204,11 @@ impl InPlace<'_> {
         for home in 0..homes.geometry.homes {
             let entry = homes.home(home).entry.load(Relaxed);
             match homes.state(home) {
-                LEAVING => {
+                HomeState::Leaving => {
                     let listed = homes.push_leaving(home);
                     assert!(listed, "the list, which was emptied, has a place for each home");
                 }
-                USED if directory.state(entry) & DIRTY != 0 => {
+                HomeState::Used if directory.state(entry) & DIRTY != 0 => {
                     homes.came_dirty(home, homes.key(&directory.id(entry)));
                 }
                 _ => {}

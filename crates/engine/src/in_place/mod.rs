@@ -65,7 +65,7 @@ use slots::{SlotLayout, Slots};
 
 use mezzanine_ground::interleave::AtomicU32;
 use mezzanine_ground::lock::{Guard, SpinLock};
-use mezzanine_ground::region::{Region, Word, shared};
+use mezzanine_ground::region::{Region, State as _, Word, shared, states};
 use mezzanine_ground::replacement::{Order, PageKey};
 
 use crate::config::PlacedGeometry;
@@ -76,15 +76,20 @@ use crate::placement::Version;
 use crate::planted::{self, Bug};
 use crate::stage_out::bad_list::BAD_MAX;
 
-pub(crate) const FREE: u32 = 0;
-pub(crate) const USED: u32 = 1;
-pub(crate) const LEAVING: u32 = 2;
-pub(crate) const DEFERRED: u32 = 3;
-pub(crate) const LEAKED: u32 = 4;
-/// Its page is lost: it stays linked, and does not leave.
-pub(crate) const KEPT: u32 = 5;
-/// Nothing is put here any more: see `bad_frames`.
-pub(crate) const BAD: u32 = 6;
+states! {
+    /// What a home is to its page.
+    pub(crate) enum HomeState {
+        Free = 0,
+        Used = 1,
+        Leaving = 2,
+        Deferred = 3,
+        Leaked = 4,
+        /// Its page is lost: it stays linked, and does not leave.
+        Kept = 5,
+        /// Nothing is put here any more: see `bad_frames`.
+        Bad = 6,
+    }
+}
 
 /// The mark, in the word of the state, of a home that could not be read. It stays while the state changes, so
 /// that a home is not forgotten that keeps its page for long; it goes when the home is given out again.
@@ -235,8 +240,8 @@ impl<'r> Homes<'r> {
         &self.homes[home as usize]
     }
 
-    fn state(&self, home: u32) -> u32 {
-        self.home(home).state.load(Relaxed) & !UNREADABLE
+    fn state(&self, home: u32) -> HomeState {
+        HomeState::of_code((self.home(home).state.load(Relaxed) & !UNREADABLE).into())
     }
 
     pub(crate) fn is_unreadable(&self, home: u32) -> bool {
@@ -277,7 +282,7 @@ impl<'r> Homes<'r> {
     }
 
     fn push_free(&self, home: u32) {
-        self.set_state(home, FREE);
+        self.set_state(home, HomeState::Free);
         self.free[self.control.free.bump(1) as usize].store(home, Relaxed);
     }
 
@@ -286,22 +291,22 @@ impl<'r> Homes<'r> {
     fn give_out_bad(&self) {
         let (first, count) = (self.control.bad_next.get(), u64::from(self.geometry.homes));
         let mut homes = (first..first + count).map(|home| (home % count) as u32);
-        let Some(home) = homes.find(|&home| self.state(home) == BAD) else { return };
+        let Some(home) = homes.find(|&home| self.state(home) == HomeState::Bad) else { return };
         self.control.bad_next.set(u64::from(home) + 1);
         self.control.bad.set(self.control.bad.get() - 1);
-        self.home(home).state.store(BAD, Relaxed);
+        self.home(home).state.store(HomeState::Bad.code() as u32, Relaxed);
         self.push_free(home);
         self.control.freed.bump(1);
     }
 
     /// Changes the state of a home.
-    fn set_state(&self, home: u32, state: u32) {
+    fn set_state(&self, home: u32, state: HomeState) {
         let before = self.state(home);
         let mark = if self.is_unreadable(home) { UNREADABLE } else { 0 };
-        self.home(home).state.store(state | mark, Relaxed);
-        if before == LEAVING && state != LEAVING {
+        self.home(home).state.store(state.code() as u32 | mark, Relaxed);
+        if before == HomeState::Leaving && state != HomeState::Leaving {
             self.control.leaving.set(self.control.leaving.get() - 1);
-        } else if before != LEAVING && state == LEAVING {
+        } else if before != HomeState::Leaving && state == HomeState::Leaving {
             self.control.leaving.bump(1);
         }
     }
@@ -399,11 +404,11 @@ impl InPlace<'_> {
         homes.reference_counted(id);
         if let Some(older) = older {
             homes.swap_ranks(older, home);
-            homes.set_state(older, DEFERRED);
+            homes.set_state(older, HomeState::Deferred);
             homes.defer_free(older, newest);
         }
         homes.home(home).entry.store(entry, Relaxed);
-        homes.set_state(home, USED);
+        homes.set_state(home, HomeState::Used);
         homes.came(home, homes.key(id), dirty);
     }
 
@@ -414,7 +419,7 @@ impl InPlace<'_> {
         let newest = self.newest_group();
         let _guard = homes.lock(self.owner);
         homes.remove(home);
-        homes.set_state(home, DEFERRED);
+        homes.set_state(home, HomeState::Deferred);
         homes.defer_free(home, newest);
         if let Some(slots) = homes.slots {
             slots.invalidate(home, &self.directory().id(homes.home(home).entry.load(Relaxed)));
@@ -432,7 +437,7 @@ impl InPlace<'_> {
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
         homes.remove(home);
-        homes.set_state(home, LEAKED);
+        homes.set_state(home, HomeState::Leaked);
     }
 
     /// The page at `entry` is lost: nothing is read at its home any more, and it leaves only for a newer
@@ -442,7 +447,7 @@ impl InPlace<'_> {
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
         homes.remove(home);
-        homes.set_state(home, KEPT);
+        homes.set_state(home, HomeState::Kept);
     }
 
     /// The page at `entry` is lost no more, and clean: it may leave like any other. Under the lock of its
@@ -451,8 +456,8 @@ impl InPlace<'_> {
         let homes = &self.homes;
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
-        if homes.state(home) == KEPT {
-            homes.set_state(home, USED);
+        if homes.state(home) == HomeState::Kept {
+            homes.set_state(home, HomeState::Used);
             homes.came(home, homes.key(&self.directory().id(entry)), false);
         }
     }
@@ -476,8 +481,8 @@ impl InPlace<'_> {
                 continue;
             }
             let home = homes.of_entry(entry);
-            if homes.state(home) == LEAKED && homes.home(home).entry.load(Relaxed) == entry {
-                homes.set_state(home, DEFERRED);
+            if homes.state(home) == HomeState::Leaked && homes.home(home).entry.load(Relaxed) == entry {
+                homes.set_state(home, HomeState::Deferred);
                 homes.defer_free(home, states_it);
             }
         }
@@ -533,7 +538,7 @@ impl InPlace<'_> {
             }
             placed.deferred_first.bump(1);
             if self.is_bad(Frame(home)) {
-                homes.set_state(home, BAD);
+                homes.set_state(home, HomeState::Bad);
                 placed.bad.bump(1);
                 self.keep_enough_homes();
                 continue;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use mezzanine_ground::replacement::{PageKey, Replacement, Visitor};
 
-use super::{Homes, InPlace, LEAVING, USED};
+use super::{HomeState, Homes, InPlace};
 
 /// The page was referenced. False if it is not in the order.
 pub(super) struct Refer(pub(super) u32);
@@ -154,7 +154,7 @@ impl Homes<'_> {
         let rank = self.order().visit(Victim)?;
         let home = self.home(rank).of_rank.load(Relaxed);
         self.remove_dirty(rank);
-        self.set_state(home, LEAVING);
+        self.set_state(home, HomeState::Leaving);
         Some(home)
     }
 
@@ -176,7 +176,7 @@ impl InPlace<'_> {
         let _guard = homes.lock(self.owner);
         // The page may have left since it was seen.
         let there = homes.home(home);
-        if homes.state(home) == USED && there.entry.load(Relaxed) == entry {
+        if homes.state(home) == HomeState::Used && there.entry.load(Relaxed) == entry {
             let rank = there.rank.load(Relaxed);
             homes.order().visit(Refer(rank));
             if let Some(order) = homes.dirty_order() {

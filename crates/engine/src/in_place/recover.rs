@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{BAD, DEFERRED, FREE, InPlace, KEPT, LEAVING, USED, order};
+use super::{HomeState, InPlace, order};
 use crate::directory::{DIRTY, VALID};
 use crate::format::{Record, RecordKind};
 use crate::placement::Version;
@@ -39,15 +39,15 @@ impl InPlace<'_> {
                 continue;
             }
             let home = homes.of_entry(entry);
-            if home >= homes.geometry.homes || homes.state(home) == USED {
+            if home >= homes.geometry.homes || homes.state(home) == HomeState::Used {
                 return Err(position);
             }
             homes.home(home).entry.store(entry, Relaxed);
-            homes.set_state(home, USED);
+            homes.set_state(home, HomeState::Used);
             homes.came(home, homes.key(&directory.id(entry)), state & DIRTY != 0);
         }
         // The first ones are given out first.
-        for home in (0..homes.geometry.homes).rev().filter(|&home| homes.state(home) == FREE) {
+        for home in (0..homes.geometry.homes).rev().filter(|&home| homes.state(home) == HomeState::Free) {
             homes.push_free(home);
         }
         Ok(())
@@ -79,8 +79,12 @@ impl InPlace<'_> {
                 slots.check(home, state, there.version.get());
             }
             assert_eq!(homes.home(rank).of_rank.load(Relaxed), home, "each home has one rank");
-            assert_eq!(ordered[rank as usize], state == USED, "the order has the homes in use: home {home}");
-            if matches!(state, USED | LEAVING | KEPT) {
+            assert_eq!(
+                ordered[rank as usize],
+                state == HomeState::Used,
+                "the order has the homes in use: home {home}"
+            );
+            if matches!(state, HomeState::Used | HomeState::Leaving | HomeState::Kept) {
                 let entry = there.entry.load(Relaxed);
                 assert_eq!(homes.of_entry(entry), home, "a home and its entry name each other");
                 assert_ne!(directory.state(entry) & VALID, 0, "the page of a home is linked");
@@ -89,20 +93,23 @@ impl InPlace<'_> {
         let linked = (0..self.geometry.entries() as u32).filter(|&entry| directory.state(entry) & VALID != 0);
         for entry in linked {
             let home = homes.of_entry(entry);
-            assert!(matches!(homes.state(home), USED | LEAVING | KEPT), "a linked page has a home");
+            assert!(
+                matches!(homes.state(home), HomeState::Used | HomeState::Leaving | HomeState::Kept),
+                "a linked page has a home"
+            );
             assert_eq!(homes.home(home).entry.load(Relaxed), entry, "a home and its entry name each other");
         }
-        assert_eq!(counts[FREE as usize], placed.free.get(), "homes that are free");
-        assert_eq!(counts[LEAVING as usize], placed.leaving.get(), "homes whose pages leave");
-        assert_eq!(counts[DEFERRED as usize], homes.deferred_frees(), "homes in deferred");
-        assert_eq!(counts[BAD as usize], placed.bad.get(), "homes that are left out");
+        assert_eq!(counts[HomeState::Free as usize], placed.free.get(), "homes that are free");
+        assert_eq!(counts[HomeState::Leaving as usize], placed.leaving.get(), "homes whose pages leave");
+        assert_eq!(counts[HomeState::Deferred as usize], homes.deferred_frees(), "homes in deferred");
+        assert_eq!(counts[HomeState::Bad as usize], placed.bad.get(), "homes that are left out");
         for index in 0..placed.free.get() {
             let home = homes.free[index as usize].load(Relaxed);
-            assert_eq!(homes.state(home), FREE, "the list of free homes");
+            assert_eq!(homes.state(home), HomeState::Free, "the list of free homes");
         }
         for index in placed.deferred_first.get()..placed.deferred_end.get() {
             let home = homes.deferred[(index % homes.deferred.len() as u64) as usize].home.load(Relaxed);
-            assert_eq!(homes.state(home), DEFERRED, "the list of homes in deferred");
+            assert_eq!(homes.state(home), HomeState::Deferred, "the list of homes in deferred");
         }
     }
 }

@@ -37,18 +37,23 @@ use std::sync::atomic::Ordering::Relaxed;
 pub use validity::DiskMark;
 
 use mezzanine_ground::interleave::AtomicU32;
-use mezzanine_ground::region::{REGION_ALIGNMENT, Region, Word, shared};
+use mezzanine_ground::region::{REGION_ALIGNMENT, Region, StateWord, Word, shared, states};
 
-use super::{InPlace, USED};
+use super::{HomeState, InPlace};
 use crate::config::{PlacedGeometry, SlotGeometry};
 use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SlotEntry};
 use crate::ids::PageId;
 use crate::planted::{self, Bug};
 
-const IDLE: u64 = 0;
-/// The owner of the job that has taken blocks has died: they are to be written again.
-const TO_WRITE: u64 = 1;
-const WRITING: u64 = 2;
+states! {
+    /// How far the job is that writes blocks.
+    pub(super) enum Stage {
+        Idle = 0,
+        /// The owner of the job that has taken blocks has died: they are to be written again.
+        ToWrite = 1,
+        Writing = 2,
+    }
+}
 
 /// Slots in a block.
 const PER_BLOCK: u32 = (SLOT_BLOCK_BYTES / SLOT_BYTES) as u32;
@@ -68,7 +73,7 @@ struct SlotControl {
     wanted: Word,
     goal: Word,
     /// Whether a job has blocks in hand, and whose.
-    job: Word,
+    job: StateWord<Stage>,
     job_owner: Word,
     /// Versions that may have gone to disk, counted; of these, those that a sync of the disk has covered.
     disk_writes: Word,
@@ -251,11 +256,11 @@ impl<'r> Slots<'r> {
     }
 
     /// For tests.
-    pub(super) fn check(&self, home: u32, state: u32, version: u64) {
+    pub(super) fn check(&self, home: u32, state: HomeState, version: u64) {
         let (slot, control) = (self.slot(home), self.control);
         if self.is_valid(home) {
             assert!(
-                matches!(state, USED | super::LEAVING),
+                matches!(state, HomeState::Used | HomeState::Leaving),
                 "a valid slot is that of a page that is there: home {home}"
             );
             assert_eq!(slot.durable.get(), version, "a valid slot is that of a durable version: home {home}");
@@ -265,7 +270,7 @@ impl<'r> Slots<'r> {
                 "no slot is valid whose page is being replaced: home {home}"
             );
         }
-        if state == super::FREE {
+        if state == HomeState::Free {
             assert!(self.is_clear(home), "a free home has no slot on flash: home {home}");
         }
         let order = [&control.durable, &control.covered, &control.written, &control.taken, &control.listed];

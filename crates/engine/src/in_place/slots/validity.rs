@@ -9,7 +9,7 @@ use crate::failure::latch::Failure;
 use crate::format::{RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES, SlotEntry};
 use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
-use crate::in_place::{Homes, InPlace, USED};
+use crate::in_place::{HomeState, Homes, InPlace};
 use crate::planted::{self, Bug};
 
 /// How many pages have gone to disk, when a sync of the disk began.
@@ -50,7 +50,7 @@ impl Homes<'_> {
         let (version, slot) = (there.version.get(), slots.slot(home));
         let durable = slot.durable.get() == version;
         let barred = slot.barred.get() == version && !planted::is(Bug::SlotValidWhileReplaced);
-        if self.state(home) != USED || !durable || barred || slots.is_valid(home) {
+        if self.state(home) != HomeState::Used || !durable || barred || slots.is_valid(home) {
             return;
         }
         let entry = there.entry.load(Relaxed);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::InPlace;
-use super::{IDLE, Slots, TO_WRITE, WRITING};
+use super::{Slots, Stage};
 use crate::format::{SLOT_BLOCK_BYTES, SlotHead};
 use crate::layout::NOTE_BYTES;
 use crate::placement::FlashWrite;
@@ -111,13 +111,13 @@ impl InPlace<'_> {
         let control = slots.control;
         let _guard = self.homes.lock(self.owner);
         match control.job.get() {
-            IDLE if slots.is_urgent(pressing) => {
+            Stage::Idle if slots.is_urgent(pressing) => {
                 slots.take(self.control().epoch.get() as u32, &self.uuid, &note);
             }
-            TO_WRITE => {}
-            _ => return false,
+            Stage::ToWrite => {}
+            Stage::Idle | Stage::Writing => return false,
         }
-        control.job.set(WRITING);
+        control.job.set(Stage::Writing);
         planted::inside("slots: taken");
         control.job_owner.set(owner.into());
         true
@@ -128,21 +128,21 @@ impl InPlace<'_> {
         let Some(slots) = self.homes.slots else { return };
         let _guard = self.homes.lock(self.owner);
         let control = slots.control;
-        assert_eq!(control.job.get(), WRITING, "a job completed twice");
+        assert_eq!(control.job.get(), Stage::Writing, "a job completed twice");
         let blocks = control.taken.get() - control.written.get();
         self.control().counters.metadata_bytes_written.count(blocks * SLOT_BLOCK_BYTES as u64);
         control.written.set(control.taken.get());
-        control.job.set(IDLE);
+        control.job.set(Stage::Idle);
     }
 
     /// Hands the blocks of an owner that has died out again. Under the control lock.
     pub(crate) fn abandon_slots(&self, dead: u64) {
         let Some(slots) = self.homes.slots else { return };
-        if slots.control.job.get() == WRITING && slots.control.job_owner.get() == dead {
-            slots.control.job.set(TO_WRITE);
+        if slots.control.job.get() == Stage::Writing && slots.control.job_owner.get() == dead {
+            slots.control.job.set(Stage::ToWrite);
             if planted::is(Bug::DeadWriteCounts) {
                 slots.control.written.set(slots.control.taken.get());
-                slots.control.job.set(IDLE);
+                slots.control.job.set(Stage::Idle);
             }
         }
     }
