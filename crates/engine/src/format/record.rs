@@ -1,6 +1,7 @@
 //! One entry of a group summary or a metadata segment.
 
-use super::fields::{Reader, Visitor, Writer};
+use mezzanine_ground::fields::{Reader, Visitor, Writer};
+
 use super::plausible;
 use crate::bounds::{Bound, VERSION_BITS};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
