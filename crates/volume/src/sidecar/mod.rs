@@ -1,5 +1,6 @@
 //! Where the few bytes about a file live that bind it to its tier.
 
+mod lines;
 mod record;
 
 use std::fs::{self, File, OpenOptions};
