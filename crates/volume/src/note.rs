@@ -293,16 +293,15 @@ mod tests {
 
     #[test]
     fn the_document_says_where_each_field_lies() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format.md");
-        let document = std::fs::read_to_string(path).unwrap();
+        let document = include_str!("../../../docs/format.md");
         let entries = vec![Entry { file: 1, epoch: 1, mark: 0, length: 0 }; FILES_MAX];
         let (mut all, mut one, mut of_version_1) = <(Offsets, Offsets, Offsets)>::default();
         Table { next_file: 2, entries: entries.clone() }.show(&mut all);
         EntryFields::default().show(0, &mut one);
         { entries[0] }.show_version_1(0, &mut of_version_1);
-        assert_is_as_listed(&document, "number of the next new file", &all.0, &["checksum of"]);
-        assert_is_as_listed(&document, "offset in a file's entry", &one.0, &[]);
-        assert_is_as_listed(&document, "offset in an entry of version 1", &of_version_1.0, &[]);
+        assert_is_as_listed(document, "number of the next new file", &all.0, &["checksum of"]);
+        assert_is_as_listed(document, "offset in a file's entry", &one.0, &[]);
+        assert_is_as_listed(document, "offset in an entry of version 1", &of_version_1.0, &[]);
     }
 
     /// As a build before marks wrote it.

@@ -141,8 +141,6 @@ impl PathTable {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use mezzanine_ground::fields::Offsets;
     use mezzanine_ground::fields::table::assert_is_as_listed;
 
@@ -171,14 +169,13 @@ mod tests {
 
     #[test]
     fn the_document_says_where_each_field_lies() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format.md");
-        let document = std::fs::read_to_string(path).unwrap();
+        let document = include_str!("../../../docs/format.md");
         let (mut header, mut entry) = <(Offsets, Offsets)>::default();
         show_header(&mut header, &mut 0);
         show_entry(&mut entry, &mut 0, &mut 0);
         let apart = ["checksum of", "an entry for each file"];
-        assert_is_as_listed(&document, "`MEZZFILE`", &header.0, &apart);
-        assert_is_as_listed(&document, "offset in the entry of a path", &entry.0, &[]);
+        assert_is_as_listed(document, "`MEZZFILE`", &header.0, &apart);
+        assert_is_as_listed(document, "offset in the entry of a path", &entry.0, &[]);
     }
 
     #[test]

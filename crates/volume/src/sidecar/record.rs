@@ -340,8 +340,7 @@ mod tests {
 
     #[test]
     fn the_document_lists_the_lines() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format.md");
-        let document = std::fs::read_to_string(path).unwrap();
+        let document = include_str!("../../../../docs/format.md");
         let table = document.split("\n\n").find(|section| section.starts_with("| line of a sidecar |"));
         let listed: Vec<_> =
             table.unwrap().lines().skip(2).map(|row| row.split('`').nth(1).unwrap()).collect();
