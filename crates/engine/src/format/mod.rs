@@ -108,7 +108,7 @@ mod tests {
     use mezzanine_ground::fields::Offsets;
     use mezzanine_ground::fields::table::assert_is_as_listed;
 
-    use super::{GroupSummary, SegmentHeader, SlotEntry, SlotHead, Superblock};
+    use super::{ClusterName, GroupSummary, SegmentHeader, SlotEntry, SlotHead, Superblock};
     use crate::config::TierConfig;
     use crate::ids::PageId;
 
@@ -124,6 +124,7 @@ mod tests {
         let geometry = TierConfig::new(4096, 256).geometry().unwrap();
         let superblock = Superblock::new(&geometry, [1; 16], [2; 16]);
         let slot = SlotEntry { id: PageId::volume(1, 2), checksum: 0, epoch: 1, version: 1, lsn: 0 };
+        let cluster = ClusterName { system_identifier: 1, checksums: true };
         let head = SlotHead { epoch: 1, number: 1, note: [0; crate::layout::NOTE_BYTES] };
         let lists = [
             ("`MEZZTIER`", shown(&|offsets| superblock.clone().show(offsets).unwrap())),
@@ -131,6 +132,7 @@ mod tests {
             ("`MEZZSEG1`", shown(&|offsets| SegmentHeader::default().show(offsets))),
             ("`MEZZSLT1`", shown(&|offsets| head.clone().show(&[1; 16], offsets))),
             ("offset in a slot", shown(&|offsets| { slot }.show(offsets))),
+            ("offset in a cluster's name", shown(&|offsets| { cluster }.show(offsets))),
         ];
         for (text, fields) in lists {
             assert_is_as_listed(&document, text, &fields, &["checksum of", "1 in the copy"]);
