@@ -114,8 +114,7 @@ mod tests {
 
     #[test]
     fn the_document_says_where_each_field_lies() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format.md");
-        let document = std::fs::read_to_string(path).unwrap();
+        let document = include_str!("../../../../docs/format.md");
         let shown = |show: &dyn Fn(&mut Offsets)| {
             let mut offsets = Offsets::default();
             show(&mut offsets);
@@ -135,7 +134,7 @@ mod tests {
             ("offset in a cluster's name", shown(&|offsets| { cluster }.show(offsets))),
         ];
         for (text, fields) in lists {
-            assert_is_as_listed(&document, text, &fields, &["checksum of", "1 in the copy"]);
+            assert_is_as_listed(document, text, &fields, &["checksum of", "1 in the copy"]);
         }
     }
 }
