@@ -1,8 +1,8 @@
 //! What a tier looks like on flash. docs/format.md draws it byte by byte.
 //!
 //! Everything is little-endian and covered by CRC-32C. A structure is written and read by one list of fields
-//! ([`mezzanine_ground::fields`]), which a test compares with its table there. Bytes read back are input: decoding checks
-//! them and returns an error, it never panics and never trusts a size.
+//! ([`mezzanine_ground::fields`]), which a test compares with its table there. Bytes read back are input:
+//! decoding checks them and returns an error, it never panics and never trusts a size.
 
 mod aged;
 mod cluster;

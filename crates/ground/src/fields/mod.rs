@@ -116,7 +116,7 @@ pub trait Visitor {
     /// A number in fewer than eight bytes.
     ///
     /// # Panics
-    /// If it does not fit.
+    /// If the number that is shown does not fit, also where another is about to be read in its place.
     fn narrow<const BYTES: usize>(&mut self, offset: usize, number: &mut u64) {
         let mut bytes = number.to_le_bytes();
         let (low, high) = bytes.split_at_mut(BYTES);
