@@ -421,3 +421,56 @@ impl Marker {
 fn restored_at(point: RedoPoint) -> String {
     format!("{:016x}{:08x}", point.redo, point.timeline)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Marker {
+        Marker {
+            given_up: true,
+            at_rest: Some(vec!["base/5 77 8 9".to_owned()]),
+            at_rest_current: Some(true),
+            ..Marker::new(&[0xAB; 16], Path::new("/flash/tier"), true)
+                .of_session(&[0xC5; 16], 7)
+                .marked(0x1112_1314_1516_1718)
+                .of_restore(RedoPoint { redo: 0x2122_2324_2526_2728, timeline: 3 })
+                .of_forming(&[0xEF; 16])
+        }
+    }
+
+    #[test]
+    fn every_line_reads_as_the_format_says() -> Result<(), Refusal> {
+        let lines = "\
+            # Says which flash tier holds pages of this cluster. \
+            Do not remove: without it a missing tier is not noticed.\n\
+            format = 2\n\
+            tier = \"abababababababababababababababab\"\n\
+            flash_path = \"/flash/tier\"\n\
+            only_copies = true\n\
+            given_up = true\n\
+            session = \"c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5\"\n\
+            epoch = 7\n\
+            mark = \"1112131415161718\"\n\
+            restored = \"212223242526272800000003\"\n\
+            forming = [\"efefefefefefefefefefefefefefefef\"]\n\
+            at_rest = [\"base/5 77 8 9\"]\n\
+            at_rest_current = true\n";
+        let expected = format!("{lines}checksum = \"{:08x}\"\n", crc32c::crc32c(lines.as_bytes()));
+        assert_eq!(example().compose()?, expected);
+        assert_eq!(Marker::parse(&expected), Ok(example()));
+        Ok(())
+    }
+
+    #[test]
+    fn the_document_lists_the_lines() -> Result<(), Refusal> {
+        let text = example().compose()?;
+        let written = text.lines().skip(1).filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
+        let document = include_str!("../../../docs/format.md");
+        let table = document.split("\n\n").find(|section| section.contains("| `only_copies` |"));
+        let rows = table.unwrap_or_default().lines().skip(2);
+        let listed = rows.filter_map(|row| row.split('`').nth(1));
+        assert_eq!(listed.collect::<Vec<_>>(), written.collect::<Vec<_>>());
+        Ok(())
+    }
+}

@@ -22,23 +22,26 @@
 
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{NOTE_BYTES, Recovered, SyncMode, Tier};
+use mezzanine_ground::fields::{Reader, Visitor, Writer};
 
 use crate::host::Host;
 use crate::marker::Marker;
 use crate::message::Refusal;
 
-/// The bytes of the note that the mark takes, little-endian; the others are zeros.
-const MARK_BYTES: usize = 8;
-
-fn mark_in(note: &[u8; NOTE_BYTES]) -> u64 {
-    let mut bytes = [0; MARK_BYTES];
-    bytes.copy_from_slice(&note[..MARK_BYTES]);
-    u64::from_le_bytes(bytes)
+/// What a server's note has.
+fn show(visitor: &mut impl Visitor, mark: &mut u64) {
+    visitor.field(0, mark);
 }
 
-fn note_with(mark: u64) -> [u8; NOTE_BYTES] {
+fn mark_in(note: &[u8; NOTE_BYTES]) -> u64 {
+    let mut mark = 0;
+    show(&mut Reader(note), &mut mark);
+    mark
+}
+
+fn note_with(mut mark: u64) -> [u8; NOTE_BYTES] {
     let mut note = [0; NOTE_BYTES];
-    note[..MARK_BYTES].copy_from_slice(&mark.to_le_bytes());
+    show(&mut Writer::new(&mut note), &mut mark);
     note
 }
 
@@ -100,5 +103,24 @@ impl Host {
         self.marker_of(&self.superblock(), true).marked(next).write(&*self.marker)?;
         tier.set_note(&note_with(next));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mezzanine_ground::fields::Offsets;
+    use mezzanine_ground::fields::table::assert_is_as_listed;
+
+    use super::*;
+
+    #[test]
+    fn the_mark_lies_where_the_format_says() {
+        let note = note_with(0x1112_1314_1516_1718);
+        assert_eq!(note[..8], [0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11]);
+        assert_eq!(note[8..], [0; NOTE_BYTES - 8]);
+        assert_eq!(mark_in(&note), 0x1112_1314_1516_1718);
+        let (document, mut offsets) = (include_str!("../../../docs/format.md"), Offsets::default());
+        show(&mut offsets, &mut 0);
+        assert_is_as_listed(document, "offset in a server's note", &offsets.0, &[]);
     }
 }

@@ -8,6 +8,7 @@
 //! it.
 
 use mezzanine_engine::planted::{self, Bug};
+use mezzanine_ground::fields::{Visitor, Writer, field_at};
 
 use crate::config::{GUARD_BYTES_MAX, GUARD_NAME_BYTES};
 use crate::sidecar::Sidecar;
@@ -24,14 +25,18 @@ pub(crate) fn is_stretched(sidecar: &Sidecar, len: u64) -> bool {
     sidecar.length < guard_len && (1..=guard_len).contains(&len)
 }
 
-/// The number of the file, at the end of the name.
-const NUMBER_BYTES: usize = 4;
+/// Where the number of the file lies in a name.
+const NUMBER_AT: usize = 16;
 
-/// What follows a guard: the tier and the file whose it is.
+/// What follows a guard: the tier and the file whose it is. It is compared, and never read as a whole.
+fn show_name(visitor: &mut impl Visitor, mut tier: [u8; 16], mut number: u32) {
+    visitor.field(0, &mut tier);
+    visitor.field(NUMBER_AT, &mut number);
+}
+
 fn guard_name(tier: &[u8; 16], number: u32) -> [u8; GUARD_NAME_BYTES] {
     let mut name = [0; GUARD_NAME_BYTES];
-    name[..16].copy_from_slice(tier);
-    name[16..].copy_from_slice(&number.to_le_bytes());
+    show_name(&mut Writer::new(&mut name), *tier, number);
     name
 }
 
@@ -60,11 +65,35 @@ pub(crate) fn is_rotten(sidecar: &Sidecar, head: &[u8], was_given: impl Fn(u32) 
     }
     let mut others = (0..guard.len()).filter(|&at| guard[at] != head[at]);
     let (Some(at), None) = (others.next(), others.next()) else { return false };
-    let number_at = guard.len() - NUMBER_BYTES;
+    let number_at = guard.len() - GUARD_NAME_BYTES + NUMBER_AT;
     let named = guard.ends_with(&guard_name(&sidecar.tier_uuid, sidecar.file));
     if !named || at < number_at || planted::is(Bug::OtherGuardTakenForRotten) {
         return true;
     }
-    let number = head[number_at..guard.len()].try_into().map_or(0, u32::from_le_bytes);
-    !was_given(number)
+    !was_given(field_at(head, number_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use mezzanine_ground::fields::Offsets;
+    use mezzanine_ground::fields::table::assert_is_as_listed;
+
+    use super::*;
+
+    #[test]
+    fn every_field_of_a_name_lies_where_the_format_says() {
+        let mut guard = b"guard".to_vec();
+        name_guard(&mut guard, b"sixteen-byte-id.", 0x2122_2324);
+        assert_eq!(guard, b"guardsixteen-byte-id.\x24\x23\x22\x21");
+        rename_guard(&mut guard, b"sixteen-byte-id.", b"another-tier-id.", 0x2122_2324);
+        assert_eq!(guard, b"guardanother-tier-id.\x24\x23\x22\x21");
+    }
+
+    #[test]
+    fn the_document_says_where_each_field_of_a_name_lies() {
+        let document = include_str!("../../../docs/format.md");
+        let mut offsets = Offsets::default();
+        show_name(&mut offsets, [0; 16], 0);
+        assert_is_as_listed(document, "offset in a guard's end", &offsets.0, &[]);
+    }
 }

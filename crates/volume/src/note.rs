@@ -1,33 +1,27 @@
 //! The table of files that travels in the tier's note: which files the tier knows, when each was last
 //! attached, how often it was marked since, and how long each is.
 //!
-//! ```text
-//! 0    CRC-32C of all that follows       u32
-//! 4    version 2                         u8
-//! 5    files                             u8
-//! 6    zero                              u16
-//! 8    number of the next new file       u32
-//! 12   newest epoch among the files'     u32
-//! 16   per file: number u32, tag 5 bytes, length 7 bytes
-//! ```
-//! All little-endian. Eleven files fill the note.
+//! docs/format.md says what lies where. Eleven files fill the note.
 //!
 //! The tag of a file that was attached in the newest epoch is its *mark* (see `marks`), below 2^39. That of
 //! another is 2^39 and the epoch in which it was last attached; its mark is not kept. Only a tier that is
 //! provably clean has such files in a table on flash, for another one appends nothing before all of its files
 //! are attached, and there marks are of no use.
 //!
-//! Version 1 had a word of zeros in the place of the newest epoch, and of each file its number (u32), the
-//! epoch (u32) and the length (u64).
+//! Version 1 had zeros in the place of the newest epoch, and another entry for each file.
 
 use mezzanine_engine::NOTE_BYTES;
 use mezzanine_engine::planted::{self, Bug};
+use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 
 use crate::error::{VolumeError, VolumeErrorKind};
 
 const VERSION: u8 = 2;
 /// Of tiers in version 2 of the flash format, which are read to be drained.
 const VERSION_DRAINED: u8 = 1;
+/// The checksum is the first field; it covers all that follows.
+const CHECKSUM_AT: usize = 0;
+const COVERED_AT: usize = CHECKSUM_AT + size_of::<u32>();
 const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 16;
 /// Files that one volume can have.
@@ -71,6 +65,70 @@ pub(crate) struct Entry {
 pub(crate) struct Table {
     pub(crate) next_file: u32,
     pub(crate) entries: Vec<Entry>,
+}
+
+/// The head of the table as it lies in the note.
+#[derive(Clone, Copy, Default)]
+struct Head {
+    version: u8,
+    files: u8,
+    next_file: u32,
+    newest_epoch: u32,
+}
+
+impl Head {
+    fn show(&mut self, visitor: &mut impl Visitor) {
+        visitor.field(4, &mut self.version);
+        visitor.field(5, &mut self.files);
+        visitor.field(8, &mut self.next_file);
+        visitor.field(12, &mut self.newest_epoch);
+    }
+}
+
+/// Where the entry of a file begins.
+const fn entry_at(index: usize) -> usize {
+    HEADER_BYTES + index * ENTRY_BYTES
+}
+
+/// A file's entry as it lies in the note.
+#[derive(Clone, Copy, Default)]
+struct EntryFields {
+    file: u32,
+    tag: u64,
+    length: u64,
+}
+
+impl EntryFields {
+    fn show(&mut self, at: usize, visitor: &mut impl Visitor) {
+        visitor.field(at, &mut self.file);
+        visitor.narrow::<5>(at + 4, &mut self.tag);
+        visitor.narrow::<7>(at + 9, &mut self.length);
+    }
+
+    /// What is shown of an entry where `newest_epoch` is that of the table.
+    fn of(entry: &Entry, newest_epoch: u32) -> Self {
+        let &Entry { file, epoch, mark, length } = entry;
+        assert!(mark <= MARK_MAX && length < LENGTH_END, "a file's mark or length is out of bounds");
+        let tag = if epoch == newest_epoch { mark } else { TAG_EPOCH | u64::from(epoch) };
+        Self { file, tag, length }
+    }
+
+    fn entry(self, newest_epoch: u32) -> Entry {
+        let Self { file, tag, length } = self;
+        if tag & TAG_EPOCH == 0 {
+            return Entry { file, epoch: newest_epoch, mark: tag, length };
+        }
+        Entry { file, epoch: tag as u32, mark: 0, length }
+    }
+}
+
+impl Entry {
+    /// As it lies in a note of version 1, which has no marks and is only read.
+    fn show_version_1(&mut self, at: usize, visitor: &mut impl Visitor) {
+        visitor.field(at, &mut self.file);
+        visitor.field(at + 4, &mut self.epoch);
+        visitor.field(at + 8, &mut self.length);
+    }
 }
 
 impl Table {
@@ -124,26 +182,20 @@ impl Table {
         self.entries.retain(|entry| entry.file != file);
     }
 
+    fn show(&self, visitor: &mut impl Visitor) {
+        let newest_epoch = self.entries.iter().map(|entry| entry.epoch).max().unwrap_or(0);
+        let files = self.entries.len() as u8;
+        Head { version: VERSION, files, next_file: self.next_file, newest_epoch }.show(visitor);
+        for (index, entry) in self.entries.iter().enumerate() {
+            EntryFields::of(entry, newest_epoch).show(entry_at(index), visitor);
+        }
+    }
+
     pub(crate) fn encode(&self) -> [u8; NOTE_BYTES] {
         let mut note = [0; NOTE_BYTES];
-        note[4] = VERSION;
-        note[5] = self.entries.len() as u8;
-        note[8..12].copy_from_slice(&self.next_file.to_le_bytes());
-        let newest = self.entries.iter().map(|entry| entry.epoch).max().unwrap_or(0);
-        note[12..16].copy_from_slice(&newest.to_le_bytes());
-        let slots = note[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES);
-        for (entry, slot) in self.entries.iter().zip(slots) {
-            slot[..4].copy_from_slice(&entry.file.to_le_bytes());
-            assert!(
-                entry.mark <= MARK_MAX && entry.length < LENGTH_END,
-                "a file's mark or length is out of bounds"
-            );
-            let tag = if entry.epoch == newest { entry.mark } else { TAG_EPOCH | u64::from(entry.epoch) };
-            slot[4..9].copy_from_slice(&tag.to_le_bytes()[..5]);
-            slot[9..].copy_from_slice(&entry.length.to_le_bytes()[..7]);
-        }
-        let checksum = crc32c::crc32c(&note[4..]);
-        note[..4].copy_from_slice(&checksum.to_le_bytes());
+        self.show(&mut Writer::new(&mut note));
+        let checksum = crc32c::crc32c(&note[COVERED_AT..]);
+        put_at(&mut note, CHECKSUM_AT, checksum);
         note
     }
 
@@ -152,31 +204,29 @@ impl Table {
         if note.iter().all(|&byte| byte == 0) {
             return Ok(Self::empty());
         }
-        let word = |at: usize| u32::from_le_bytes([note[at], note[at + 1], note[at + 2], note[at + 3]]);
-        if word(0) != crc32c::crc32c(&note[4..]) {
+        if field_at::<u32>(note, CHECKSUM_AT) != crc32c::crc32c(&note[COVERED_AT..]) {
             return Err("the table of files in the tier does not match its checksum".to_owned());
         }
-        if ![VERSION, VERSION_DRAINED].contains(&note[4]) {
-            return Err(format!("the table of files in the tier has the unknown version {}", note[4]));
+        let mut head = Head::default();
+        head.show(&mut Reader(note));
+        if ![VERSION, VERSION_DRAINED].contains(&head.version) {
+            return Err(format!("the table of files in the tier has the unknown version {}", head.version));
         }
-        let count = usize::from(note[5]);
+        let count = usize::from(head.files);
         if count > FILES_MAX {
             return Err(format!("the table of files in the tier claims {count} files"));
         }
-        let newest = word(12);
-        let entry = |index: usize| {
-            let at = HEADER_BYTES + index * ENTRY_BYTES;
-            let high = u64::from(word(at + 8)) | u64::from(word(at + 12)) << 32;
-            if note[4] == VERSION_DRAINED {
-                return Entry { file: word(at), epoch: word(at + 4), mark: 0, length: high };
+        let entry = |index| {
+            if head.version == VERSION_DRAINED {
+                let mut entry = Entry { file: 0, epoch: 0, mark: 0, length: 0 };
+                entry.show_version_1(entry_at(index), &mut Reader(note));
+                return entry;
             }
-            let (tag, length) = (u64::from(word(at + 4)) | u64::from(note[at + 8]) << 32, high >> 8);
-            if tag & TAG_EPOCH == 0 {
-                return Entry { file: word(at), epoch: newest, mark: tag, length };
-            }
-            Entry { file: word(at), epoch: tag as u32, mark: 0, length }
+            let mut fields = EntryFields::default();
+            fields.show(entry_at(index), &mut Reader(note));
+            fields.entry(head.newest_epoch)
         };
-        let table = Self { next_file: word(8), entries: (0..count).map(entry).collect() };
+        let table = Self { next_file: head.next_file, entries: (0..count).map(entry).collect() };
         let mut numbers = table.entries.iter().map(|entry| entry.file).chain([table.next_file]);
         let mut last = 0;
         if !numbers.all(|number| std::mem::replace(&mut last, number) < number) {
@@ -192,6 +242,9 @@ impl Table {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use mezzanine_ground::fields::Offsets;
+    use mezzanine_ground::fields::table::assert_is_as_listed;
+
     use super::*;
 
     #[test]
@@ -207,6 +260,48 @@ mod tests {
         table.get_mut(11).unwrap().mark = MARK_MAX;
         assert_eq!(Table::decode(&table.encode()).unwrap(), table);
         assert_eq!(table.add(13, 5), Some(12), "numbers are not given twice");
+    }
+
+    #[test]
+    fn every_field_lies_where_the_format_says() {
+        let newest = Entry {
+            file: 0x2122_2324,
+            epoch: 0x3132_3334,
+            mark: 0x41_4243_4445,
+            length: 0x51_5253_5455_5657,
+        };
+        let older = Entry { file: 0x6162_6364, epoch: 0x1172_7374, mark: 0, length: 0x81_8283_8485_8687 };
+        let table = Table { next_file: 0x7172_7374, entries: vec![newest, older] };
+        #[rustfmt::skip]
+        let mut expected = vec![
+            // The checksum, version and number of files, the next number, the newest epoch.
+            0, 0, 0, 0, 2, 2, 0, 0,
+            0x74, 0x73, 0x72, 0x71, 0x34, 0x33, 0x32, 0x31,
+            // Number, mark, length.
+            0x24, 0x23, 0x22, 0x21, 0x45, 0x44, 0x43, 0x42, 0x41,
+            0x57, 0x56, 0x55, 0x54, 0x53, 0x52, 0x51,
+            // Number, 2^39 and the epoch, length.
+            0x64, 0x63, 0x62, 0x61, 0x74, 0x73, 0x72, 0x11, 0x80,
+            0x87, 0x86, 0x85, 0x84, 0x83, 0x82, 0x81,
+        ];
+        expected.resize(NOTE_BYTES, 0);
+        let checksum = crc32c::crc32c(&expected[4..]);
+        expected[..4].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(table.encode().to_vec(), expected);
+        assert_eq!(Table::decode(&table.encode()), Ok(table));
+    }
+
+    #[test]
+    fn the_document_says_where_each_field_lies() {
+        let document = include_str!("../../../docs/format.md");
+        let entries = vec![Entry { file: 1, epoch: 1, mark: 0, length: 0 }; FILES_MAX];
+        let (mut all, mut one, mut of_version_1) = <(Offsets, Offsets, Offsets)>::default();
+        Table { next_file: 2, entries: entries.clone() }.show(&mut all);
+        EntryFields::default().show(0, &mut one);
+        { entries[0] }.show_version_1(0, &mut of_version_1);
+        assert_is_as_listed(document, "number of the next new file", &all.0, &["checksum of"]);
+        assert_is_as_listed(document, "offset in a file's entry", &one.0, &[]);
+        assert_is_as_listed(document, "offset in an entry of version 1", &of_version_1.0, &[]);
     }
 
     /// As a build before marks wrote it.

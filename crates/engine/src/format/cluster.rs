@@ -1,11 +1,12 @@
 //! How a PostgreSQL cluster is named where a superblock names its database.
 
+use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at};
+
 /// The first bytes of such a name.
 const PREFIX: [u8; 7] = *b"PgSQL\0\0";
 /// Then one byte: whether the pages carry PostgreSQL's checksums.
 const CHECKSUMS_AT: usize = PREFIX.len();
-/// Then the system identifier, most significant byte first.
-const SYSTEM_IDENTIFIER_AT: usize = CHECKSUMS_AT + 1;
+const NAME_BYTES: usize = 16;
 
 /// A cluster whose pages a tier holds, and the form that they have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,22 +18,33 @@ pub struct ClusterName {
 }
 
 impl ClusterName {
+    pub(super) fn show(&mut self, visitor: &mut impl Visitor) {
+        let mut checksums = u8::from(self.checksums);
+        // Most significant byte first.
+        let mut system_identifier = self.system_identifier.to_be_bytes();
+        visitor.always(0, PREFIX);
+        visitor.field(CHECKSUMS_AT, &mut checksums);
+        visitor.field(8, &mut system_identifier);
+        self.checksums = checksums == 1;
+        self.system_identifier = u64::from_be_bytes(system_identifier);
+    }
+
     /// The name as [`Superblock::database_uuid`](super::Superblock::database_uuid) has it.
-    pub fn database_uuid(&self) -> [u8; 16] {
-        let mut uuid = [0; 16];
-        uuid[..CHECKSUMS_AT].copy_from_slice(&PREFIX);
-        uuid[CHECKSUMS_AT] = self.checksums.into();
-        uuid[SYSTEM_IDENTIFIER_AT..].copy_from_slice(&self.system_identifier.to_be_bytes());
+    pub fn database_uuid(&self) -> [u8; NAME_BYTES] {
+        let mut uuid = [0; NAME_BYTES];
+        { *self }.show(&mut Writer::new(&mut uuid));
         uuid
     }
 
     /// The cluster that is named there; `None` if it is a database of another kind.
-    pub fn of(database_uuid: &[u8; 16]) -> Option<Self> {
-        let (prefix, rest) = database_uuid.split_first_chunk()?;
-        let (checksums, identifier) = rest.split_first()?;
-        (*prefix == PREFIX && *checksums <= 1).then_some(())?;
-        let system_identifier = u64::from_be_bytes(identifier.try_into().ok()?);
-        Some(Self { system_identifier, checksums: *checksums == 1 })
+    pub fn of(database_uuid: &[u8; NAME_BYTES]) -> Option<Self> {
+        let of_cluster = database_uuid.starts_with(&PREFIX);
+        if !of_cluster || field_at::<u8>(database_uuid, CHECKSUMS_AT) > 1 {
+            return None;
+        }
+        let mut name = Self { system_identifier: 0, checksums: false };
+        name.show(&mut Reader(database_uuid));
+        Some(name)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The summary at the head of every group.
 
-use super::fields::{Reader, Visitor, Writer, field_at};
+use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
+
 use super::record::{RECORD_BYTES, Record};
 use super::{FORMAT_VERSION, FormatError, LogPosition, plausible, version_of};
 use crate::bounds::Bound;
@@ -95,7 +96,7 @@ impl GroupSummary {
         let mut out = [0; SUMMARY_HEADER_BYTES];
         Self { sequence, ..self.clone() }.show(&mut Writer::new(&mut out));
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&out[..CHECKSUM_AT]), records);
-        out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        put_at(&mut out, CHECKSUM_AT, checksum);
         (out, checksum)
     }
 

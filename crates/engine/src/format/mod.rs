@@ -1,11 +1,11 @@
 //! What a tier looks like on flash. docs/format.md draws it byte by byte.
 //!
-//! Everything is little-endian and covered by CRC-32C. Bytes read back are input: decoding checks
-//! them and returns an error, it never panics and never trusts a size.
+//! Everything is little-endian and covered by CRC-32C. A structure is written and read by one list of fields
+//! ([`mezzanine_ground::fields`]), which a test compares with its table there. Bytes read back are input:
+//! decoding checks them and returns an error, it never panics and never trusts a size.
 
 mod aged;
 mod cluster;
-mod fields;
 mod group;
 mod nonces;
 mod record;
@@ -28,7 +28,8 @@ pub use superblock::{
 
 use std::fmt;
 
-use self::fields::field_at;
+use mezzanine_ground::fields::field_at;
+
 use crate::bounds::Bound;
 use crate::planted::{self, Bug};
 
@@ -99,3 +100,41 @@ impl fmt::Display for FormatError {
 }
 
 impl std::error::Error for FormatError {}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use mezzanine_ground::fields::Offsets;
+    use mezzanine_ground::fields::table::assert_is_as_listed;
+
+    use super::{ClusterName, GroupSummary, SegmentHeader, SlotEntry, SlotHead, Superblock};
+    use crate::config::TierConfig;
+    use crate::ids::PageId;
+
+    #[test]
+    fn the_document_says_where_each_field_lies() {
+        let document = include_str!("../../../../docs/format.md");
+        let shown = |show: &dyn Fn(&mut Offsets)| {
+            let mut offsets = Offsets::default();
+            show(&mut offsets);
+            offsets.0
+        };
+        let geometry = TierConfig::new(4096, 256).geometry().unwrap();
+        let superblock = Superblock::new(&geometry, [1; 16], [2; 16]);
+        let slot = SlotEntry { id: PageId::volume(1, 2), checksum: 0, epoch: 1, version: 1, lsn: 0 };
+        let cluster = ClusterName { system_identifier: 1, checksums: true };
+        let head = SlotHead { epoch: 1, number: 1, note: [0; crate::layout::NOTE_BYTES] };
+        let lists = [
+            ("`MEZZTIER`", shown(&|offsets| superblock.clone().show(offsets).unwrap())),
+            ("`MEZZGRP1`", shown(&|offsets| GroupSummary::default().show(offsets))),
+            ("`MEZZSEG1`", shown(&|offsets| SegmentHeader::default().show(offsets))),
+            ("`MEZZSLT1`", shown(&|offsets| head.clone().show(&[1; 16], offsets))),
+            ("offset in a slot", shown(&|offsets| { slot }.show(offsets))),
+            ("offset in a cluster's name", shown(&|offsets| { cluster }.show(offsets))),
+        ];
+        for (text, fields) in lists {
+            assert_is_as_listed(document, text, &fields, &["checksum of", "1 in the copy"]);
+        }
+    }
+}

@@ -5,7 +5,7 @@
 //! elsewhere in one of them, with its epoch and nonce, belongs to this tier or to another copy of it, and can
 //! be told apart however many epochs have begun since.
 
-use super::fields::Visitor;
+use mezzanine_ground::fields::Visitor;
 
 /// Random bytes that name one opening of a tier; all zeros for none.
 pub type Nonce = [u8; 16];

@@ -1,6 +1,7 @@
 //! One entry of a group summary or a metadata segment.
 
-use super::fields::{Reader, Visitor, Writer};
+use mezzanine_ground::fields::{Reader, Visitor, Writer};
+
 use super::plausible;
 use crate::bounds::{Bound, VERSION_BITS};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
@@ -199,7 +200,53 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
+    use mezzanine_ground::fields::Offsets;
+    use mezzanine_ground::fields::table::assert_is_as_listed;
+
     use super::*;
+
+    #[test]
+    fn every_field_lies_where_the_format_says() {
+        let kind = RecordKind::Page {
+            id: PageId::from_bytes(*b"the id of some page."),
+            dirty: false,
+            second_chance: true,
+            lost: true,
+            lsn: 0x1112_1314_1516_1718,
+            checksum: 0x2122_2324,
+            home: 0x3132_3334,
+        };
+        let page = Record { kind, epoch: 0x4142_4344, version: 0x5152_5354_5556 };
+        assert_eq!(
+            page.encode(),
+            *b"the id of some page.\x01\x06\x32\x31\x18\x17\x16\x15\x14\x13\x12\x11\
+               \x56\x55\x54\x53\x52\x51\x34\x33\x44\x43\x42\x41\x24\x23\x22\x21"
+        );
+        let kind = RecordKind::Group {
+            position: 0x1112_1314_1516,
+            sequence: 0x2122_2324_2526,
+            pages: 0x3132_3334,
+            records: 0x6162_6364,
+            checksum: 0x7172_7374,
+        };
+        let group = Record { kind, epoch: 0x4142_4344, version: 0 };
+        assert_eq!(
+            group.encode(),
+            *b"\x16\x15\x14\x13\x12\x11\0\0\x26\x25\x24\x23\x22\x21\0\0\x34\x33\x32\x31\
+               \x03\0\0\0\x64\x63\x62\x61\0\0\0\0\0\0\0\0\0\0\0\0\
+               \x44\x43\x42\x41\x74\x73\x72\x71"
+        );
+    }
+
+    #[test]
+    fn the_document_says_where_each_field_lies() {
+        let document = include_str!("../../../../docs/format.md");
+        let (mut any, mut group) = <(Offsets, Offsets)>::default();
+        Fields::default().show(&mut any);
+        show_group(&mut group, &mut 0, &mut 0, &mut 0);
+        assert_is_as_listed(document, "| page | tombstone |", &any.0, &[]);
+        assert_is_as_listed(document, "offset in a group's record", &group.0, &[]);
+    }
 
     #[test]
     fn records_survive_their_encoding() {

@@ -1,6 +1,7 @@
 //! A metadata segment: directory entries in the order of the queue.
 
-use super::fields::{Reader, Visitor, Writer, field_at};
+use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
+
 use super::record::RECORD_BYTES;
 use super::{FORMAT_VERSION, FormatError, plausible, version_of};
 use crate::bounds::Bound;
@@ -79,7 +80,7 @@ impl SegmentHeader {
         let mut out = [0; SEGMENT_HEADER_BYTES];
         self.clone().show(&mut Writer::new(&mut out));
         let checksum = crc32c::crc32c(&out[..HEADER_CHECKSUM_AT]);
-        out[HEADER_CHECKSUM_AT..HEADER_CHECKSUM_AT + 4].copy_from_slice(&checksum.to_le_bytes());
+        put_at(&mut out, HEADER_CHECKSUM_AT, checksum);
         out
     }
 

@@ -5,7 +5,8 @@
 //! new. The checksum covers the tier's name and the home's number beside the slot, so that no other tier's
 //! slot and none of another home passes for it.
 
-use super::fields::{Reader, Visitor, Writer};
+use mezzanine_ground::fields::{Reader, Visitor, Writer, put_at};
+
 use super::plausible;
 use crate::bounds::Bound;
 use crate::ids::{PAGE_ID_BYTES, PageId};
@@ -54,7 +55,7 @@ impl SlotEntry {
         let mut out = [0; SLOT_BYTES];
         { *self }.show(&mut Writer::new(&mut out));
         let checksum = checksum(&out, tier_uuid, home);
-        out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        put_at(&mut out, CHECKSUM_AT, checksum);
         out
     }
 
@@ -100,7 +101,7 @@ impl SlotHead {
         let mut out = [0; HEAD_BYTES];
         self.clone().show(tier_uuid, &mut Writer::new(&mut out));
         let checksum = crc32c::crc32c(&out[..HEAD_CHECKSUM_AT]);
-        out[HEAD_CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        put_at(&mut out, HEAD_CHECKSUM_AT, checksum);
         out
     }
 

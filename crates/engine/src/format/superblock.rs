@@ -12,7 +12,8 @@
 //! the loss of power could take both. It need not be where the two say the same and which of them was written
 //! first: that one was durable before the second was begun, and the second goes first.
 
-use super::fields::{Reader, Visitor, Writer};
+use mezzanine_ground::fields::{Reader, Visitor, Writer, put_at};
+
 use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible, version_of};
 use crate::bounds::Bound;
 use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
@@ -325,7 +326,7 @@ impl Superblock {
         assert!(shown.is_ok(), "a superblock has states that exist");
         out[TURN_AT] = turn.code();
         let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
-        out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        put_at(&mut out, CHECKSUM_AT, checksum);
         out
     }
 

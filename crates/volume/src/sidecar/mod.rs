@@ -1,5 +1,6 @@
 //! Where the few bytes about a file live that bind it to its tier.
 
+mod lines;
 mod record;
 
 use std::fs::{self, File, OpenOptions};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use mezzanine_device::FileDevice;
 use mezzanine_engine::format::Nonce;
 use mezzanine_engine::planted::{self, Bug};
+use mezzanine_ground::fields::{Visitor, Writer};
 
 pub use record::{Sidecar, SidecarState};
 
@@ -91,6 +93,8 @@ pub(crate) fn read_sidecar(store: &dyn SidecarStore) -> io::Result<Option<Result
 /// seconds.
 const SETTLING_MAX: Duration = Duration::from_millis(2100);
 
+const FINGERPRINT_BYTES: usize = 48;
+
 /// What a file system says of the last change of a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Changed {
@@ -115,12 +119,20 @@ impl Changed {
         self.times[1]
     }
 
-    fn bytes(&self) -> Vec<u8> {
-        let [(mtime, mtime_nsec), (ctime, ctime_nsec)] = self.times;
-        let words = [mtime, mtime_nsec, ctime, ctime_nsec].map(i64::to_le_bytes);
-        let mut bytes = self.len.to_le_bytes().to_vec();
-        bytes.extend(words.concat());
-        bytes.extend(self.inode.to_le_bytes());
+    /// The list of fields of a fingerprint, which is compared and never read.
+    fn show(&mut self, visitor: &mut impl Visitor) {
+        let [(mtime, mtime_nsec), (ctime, ctime_nsec)] = &mut self.times;
+        visitor.field(0, &mut self.len);
+        visitor.field(8, mtime);
+        visitor.field(16, mtime_nsec);
+        visitor.field(24, ctime);
+        visitor.field(32, ctime_nsec);
+        visitor.field(40, &mut self.inode);
+    }
+
+    fn fingerprint(mut self) -> [u8; FINGERPRINT_BYTES] {
+        let mut bytes = [0; FINGERPRINT_BYTES];
+        self.show(&mut Writer::new(&mut bytes));
         bytes
     }
 }
@@ -337,7 +349,7 @@ impl SidecarStore for PathSidecar {
         }
         let found = Changed::of(&self.backing)?;
         if planted::is(Bug::FingerprintOfTimes) {
-            return Ok(Some(found.bytes()[..24].to_vec()));
+            return Ok(Some(found.fingerprint()[..24].to_vec()));
         }
         let since = Instant::now();
         loop {
@@ -357,7 +369,7 @@ impl SidecarStore for PathSidecar {
             std::thread::sleep(Duration::from_millis(1));
         }
         // A change that came while the clock moved on shows.
-        Ok((Changed::of(&self.backing)? == found).then(|| found.bytes()))
+        Ok((Changed::of(&self.backing)? == found).then(|| found.fingerprint().to_vec()))
     }
 
     fn sibling(&self, path: &Path) -> Option<Box<dyn SidecarStore>> {
@@ -399,5 +411,40 @@ impl SidecarStore for MemorySidecar {
     fn remove(&self) -> io::Result<()> {
         *self.slot() = None;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mezzanine_ground::fields::Offsets;
+    use mezzanine_ground::fields::table::assert_is_as_listed;
+
+    use super::*;
+
+    fn example() -> Changed {
+        let times = [(0x2122_2324, 0x3132_3334), (-2, 0x5152_5354)];
+        Changed { len: 0x1112_1314_1516_1718, times, inode: 0x6162_6364_6566_6768 }
+    }
+
+    #[test]
+    fn every_field_of_a_fingerprint_lies_where_the_format_says() {
+        #[rustfmt::skip]
+        let expected = [
+            0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,
+            0x24, 0x23, 0x22, 0x21, 0, 0, 0, 0,
+            0x34, 0x33, 0x32, 0x31, 0, 0, 0, 0,
+            0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
+            0x54, 0x53, 0x52, 0x51, 0, 0, 0, 0,
+            0x68, 0x67, 0x66, 0x65, 0x64, 0x63, 0x62, 0x61,
+        ];
+        assert_eq!(example().fingerprint(), expected);
+    }
+
+    #[test]
+    fn the_document_says_where_each_field_of_a_fingerprint_lies() {
+        let document = include_str!("../../../../docs/format.md");
+        let mut offsets = Offsets::default();
+        example().show(&mut offsets);
+        assert_is_as_listed(document, "offset in a fingerprint", &offsets.0, &[]);
     }
 }

@@ -1,33 +1,7 @@
 //! What a sidecar says: the bond between one file and its tier.
 //!
-//! A small text, one field per line, so that a person who finds it beside a database can read it. The last
-//! line is a CRC-32C of everything before it.
-//!
-//! ```text
-//! mezzanine sidecar 2
-//! # This file belongs to a database ... (a fixed comment)
-//! state dirty
-//! volume 00112233445566778899aabbccddeeff
-//! tier ffeeddccbbaa99887766554433221100
-//! tier-path /flash/tier.mez
-//! epoch 7
-//! nonce 0f1e2d3c4b5a69788796a5b4c3d2e1f0
-//! mark 12                    how often it was marked in that epoch (see `marks`)
-//! groups 512                 groups of the tier before this one were durable then
-//! file 3
-//! former 1,2                 numbers it had before, if the tier may still know them
-//! mode durable
-//! page-size 8192
-//! length 40960
-//! discarding 2 4             pages 2 and 3 are being zeroed on disk
-//! distrusted 4711            clean pages in the tier from before this position may differ from the disk
-//! written 7:0a1b2c3d,8:...   blocks and checksums of pages that stage-out wrote last (see `batch`)
-//! guard 4d455a...            while the first bytes on disk may be replaced
-//! head 53514c69...           what belongs there, to the end of the sector
-//! fingerprint 00a0...        of a file that was closed in order
-//! reason the flash device failed: ...
-//! crc32c 1a2b3c4d
-//! ```
+//! A small text, one field to a line, so that a person who finds it beside a database can read it. The last
+//! line is a CRC-32C of everything before it. docs/format.md lists the lines, and a test has a whole one.
 //!
 //! Version 1 had no nonce, mark and groups; it is read to drain a tier in version 2 of the flash format.
 //!
@@ -44,6 +18,7 @@ use std::fmt::Write;
 use mezzanine_engine::SyncMode;
 use mezzanine_engine::format::Nonce;
 
+use super::lines::{Reader, Value, Visitor, Writer, Wrong};
 use crate::config::GUARD_BYTES_MAX;
 
 const FIRST_LINE: &str = "mezzanine sidecar ";
@@ -130,81 +105,107 @@ pub(crate) enum SidecarError {
     Damaged(String),
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || text.len() % 2 != 0 {
-        return None;
+impl Value for SidecarState {
+    fn write(&self) -> String {
+        self.name().to_owned()
     }
-    (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()).collect()
-}
 
-fn numbers(text: &str) -> Option<Vec<u32>> {
-    text.split(',').filter(|number| !number.is_empty()).map(|number| number.parse().ok()).collect()
-}
-
-fn written(text: &str) -> Option<Vec<(u64, u32)>> {
-    let one = |page: &str| {
-        let (block, checksum) = page.split_once(':')?;
-        Some((block.parse().ok()?, u32::from_str_radix(checksum, 16).ok()?))
-    };
-    text.split(',').filter(|page| !page.is_empty()).map(one).collect()
-}
-
-fn pair(text: &str) -> Option<Option<(u64, u64)>> {
-    if text.is_empty() {
-        return Some(None);
+    fn read(_: &str, text: &str) -> Result<Self, Wrong> {
+        let state = Self::ALL.into_iter().find(|state| state.name() == text);
+        state.ok_or_else(|| "its state is unknown".to_owned())
     }
-    let (first, end) = text.split_once(' ')?;
-    Some(Some((first.parse().ok()?, end.parse().ok()?)))
 }
 
-/// Line breaks would end the field.
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+impl Value for SyncMode {
+    fn write(&self) -> String {
+        self.name().to_owned()
+    }
+
+    fn read(_: &str, text: &str) -> Result<Self, Wrong> {
+        text.parse().map_err(|_| "its sync mode is unknown".to_owned())
+    }
+}
+
+/// Bytes of a first sector.
+struct Sector(Vec<u8>);
+
+impl Value for Sector {
+    fn write(&self) -> String {
+        self.0.write()
+    }
+
+    fn read(name: &str, text: &str) -> Result<Self, Wrong> {
+        let bytes = Vec::read(name, text)?;
+        let what = || format!("its field '{name}' is longer than {GUARD_BYTES_MAX} bytes");
+        if bytes.len() > GUARD_BYTES_MAX { Err(what()) } else { Ok(Self(bytes)) }
+    }
 }
 
 impl Sidecar {
+    /// One that says nothing, for reading.
+    fn blank() -> Self {
+        Self {
+            state: SidecarState::Current,
+            volume_uuid: [0; 16],
+            tier_uuid: [0; 16],
+            tier_path: String::new(),
+            epoch: 0,
+            nonce: Nonce::default(),
+            mark: 0,
+            groups: 0,
+            file: 0,
+            former: Vec::new(),
+            sync_mode: SyncMode::Durable,
+            page_size: 0,
+            length: 0,
+            discarding: None,
+            distrusted: 0,
+            written: Vec::new(),
+            guard: Vec::new(),
+            head: Vec::new(),
+            fingerprint: Vec::new(),
+            reason: String::new(),
+        }
+    }
+
+    /// The list of lines in a sidecar of this version.
+    fn show(&mut self, version: u32, visitor: &mut impl Visitor) -> Result<(), Wrong> {
+        let mut distrusted = Some(self.distrusted).filter(|&position| position > 0);
+        let mut guard = Sector(std::mem::take(&mut self.guard));
+        let mut head = Sector(std::mem::take(&mut self.head));
+        visitor.line("state", &mut self.state)?;
+        visitor.line("volume", &mut self.volume_uuid)?;
+        visitor.line("tier", &mut self.tier_uuid)?;
+        visitor.line("tier-path", &mut self.tier_path)?;
+        visitor.line("epoch", &mut self.epoch)?;
+        if version != 1 {
+            visitor.line("nonce", &mut self.nonce)?;
+            visitor.line("mark", &mut self.mark)?;
+            visitor.line("groups", &mut self.groups)?;
+        }
+        visitor.line("file", &mut self.file)?;
+        visitor.line("former", &mut self.former)?;
+        visitor.line("mode", &mut self.sync_mode)?;
+        visitor.line("page-size", &mut self.page_size)?;
+        visitor.line("length", &mut self.length)?;
+        visitor.line("discarding", &mut self.discarding)?;
+        visitor.line("distrusted", &mut distrusted)?;
+        visitor.line("written", &mut self.written)?;
+        visitor.line("guard", &mut guard)?;
+        visitor.line("head", &mut head)?;
+        visitor.line("fingerprint", &mut self.fingerprint)?;
+        visitor.line("reason", &mut self.reason)?;
+        self.distrusted = distrusted.unwrap_or(0);
+        (self.guard, self.head) = (guard.0, head.0);
+        Ok(())
+    }
+
     /// The bytes of the sidecar.
     pub fn encode(&self) -> Vec<u8> {
-        let mut text = format!("{FIRST_LINE}{SIDECAR_VERSION}\n{COMMENT}");
-        let mut field = |name: &str, value: &str| {
-            if !value.is_empty() {
-                let _ = writeln!(text, "{name} {value}");
-            }
-        };
-        field("state", self.state.name());
-        field("volume", &hex(&self.volume_uuid));
-        field("tier", &hex(&self.tier_uuid));
-        field("tier-path", &one_line(&self.tier_path));
-        field("epoch", &self.epoch.to_string());
-        field("nonce", &hex(&self.nonce));
-        field("mark", &self.mark.to_string());
-        field("groups", &self.groups.to_string());
-        field("file", &self.file.to_string());
-        let former: Vec<String> = self.former.iter().map(u32::to_string).collect();
-        field("former", &former.join(","));
-        field("mode", self.sync_mode.name());
-        field("page-size", &self.page_size.to_string());
-        field("length", &self.length.to_string());
-        if let Some((first, end)) = self.discarding {
-            field("discarding", &format!("{first} {end}"));
-        }
-        if self.distrusted > 0 {
-            field("distrusted", &self.distrusted.to_string());
-        }
-        let written: Vec<String> =
-            self.written.iter().map(|(block, checksum)| format!("{block}:{checksum:08x}")).collect();
-        field("written", &written.join(","));
-        field("guard", &hex(&self.guard));
-        field("head", &hex(&self.head));
-        field("fingerprint", &hex(&self.fingerprint));
-        field("reason", &one_line(&self.reason));
+        let mut writer = Writer(format!("{FIRST_LINE}{SIDECAR_VERSION}\n{COMMENT}"));
+        let shown = self.clone().show(SIDECAR_VERSION, &mut writer);
+        assert!(shown.is_ok(), "only who reads finds something wrong");
+        let Writer(mut text) = writer;
         let _ = writeln!(text, "crc32c {:08x}", crc32c::crc32c(text.as_bytes()));
         text.into_bytes()
     }
@@ -225,55 +226,9 @@ impl Sidecar {
         if text[at..] != expected {
             return Err(damaged("its checksum does not match"));
         }
-        let find = |name: &str| {
-            text[..at]
-                .lines()
-                .find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')))
-                .unwrap_or("")
-        };
-        let uuid = |name: &str| {
-            let bytes = unhex(find(name)).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
-            bytes.ok_or_else(|| damaged(&format!("its field '{name}' is no identity")))
-        };
-        let number = |name: &str| {
-            find(name).parse::<u64>().map_err(|_| damaged(&format!("its field '{name}' is no number")))
-        };
-        let small = |name: &str| {
-            u32::try_from(number(name)?).map_err(|_| damaged(&format!("its field '{name}' is too large")))
-        };
-        let blob =
-            |name: &str| unhex(find(name)).ok_or_else(|| damaged(&format!("its field '{name}' is no hex")));
-        let short = |name: &str| {
-            let bytes = blob(name)?;
-            let what = || damaged(&format!("its field '{name}' is longer than {GUARD_BYTES_MAX} bytes"));
-            if bytes.len() > GUARD_BYTES_MAX { Err(what()) } else { Ok(bytes) }
-        };
-        let state = SidecarState::ALL.into_iter().find(|state| state.name() == find("state"));
-        Ok(Self {
-            state: state.ok_or_else(|| damaged("its state is unknown"))?,
-            volume_uuid: uuid("volume")?,
-            tier_uuid: uuid("tier")?,
-            tier_path: find("tier-path").to_owned(),
-            epoch: small("epoch")?,
-            nonce: if version == 1 { Nonce::default() } else { uuid("nonce")? },
-            mark: if version == 1 { 0 } else { number("mark")? },
-            groups: if version == 1 { 0 } else { number("groups")? },
-            file: small("file")?,
-            former: numbers(find("former"))
-                .ok_or_else(|| damaged("its field 'former' is no list of numbers"))?,
-            sync_mode: find("mode").parse().map_err(|_| damaged("its sync mode is unknown"))?,
-            page_size: small("page-size")?,
-            length: number("length")?,
-            discarding: pair(find("discarding"))
-                .ok_or_else(|| damaged("its field 'discarding' is no range"))?,
-            distrusted: if find("distrusted").is_empty() { 0 } else { number("distrusted")? },
-            written: written(find("written"))
-                .ok_or_else(|| damaged("its field 'written' is no list of blocks and checksums"))?,
-            guard: short("guard")?,
-            head: short("head")?,
-            fingerprint: blob("fingerprint")?,
-            reason: find("reason").to_owned(),
-        })
+        let mut sidecar = Self::blank();
+        sidecar.show(version, &mut Reader(&text[..at])).map_err(SidecarError::Damaged)?;
+        Ok(sidecar)
     }
 }
 
@@ -313,6 +268,136 @@ mod tests {
         let decoded = Sidecar::decode(&sidecar.encode()).unwrap();
         sidecar.tier_path = "/flash/a tier with a break".to_owned();
         assert_eq!(decoded, sidecar);
+    }
+
+    #[test]
+    fn every_line_reads_as_the_format_says() {
+        let whole = Sidecar {
+            tier_path: "/flash/tier".to_owned(),
+            fingerprint: vec![0x0F, 0xA0],
+            reason: "the flash device\nfailed".to_owned(),
+            ..example()
+        };
+        let lines = "mezzanine sidecar 2\n\
+            # The file beside this one has a flash tier. While the state is dirty its newest pages are\n\
+            # there: do not open, copy or restore the file without the tier, and keep this sidecar.\n\
+            state dirty\n\
+            volume 07070707070707070707070707070707\n\
+            tier abababababababababababababababab\n\
+            tier-path /flash/tier\n\
+            epoch 9\n\
+            nonce c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5\n\
+            mark 12\n\
+            groups 512\n\
+            file 3\n\
+            former 1,2\n\
+            mode durable\n\
+            page-size 8192\n\
+            length 1099511627776\n\
+            discarding 5 9\n\
+            distrusted 4711\n\
+            written 7:0a1b2c3d,1099511627776:00000009\n\
+            guard 6775617264\n\
+            head 6865616421\n\
+            fingerprint 0fa0\n\
+            reason the flash device failed\n";
+        let expected = format!("{lines}crc32c {:08x}\n", crc32c::crc32c(lines.as_bytes()));
+        assert_eq!(String::from_utf8(whole.encode()).unwrap(), expected);
+        let reason = "the flash device failed".to_owned();
+        assert_eq!(Sidecar::decode(expected.as_bytes()), Ok(Sidecar { reason, ..whole }));
+    }
+
+    /// Where there is nothing to say there is no line.
+    #[test]
+    fn what_says_nothing_has_no_line() {
+        let plain = Sidecar {
+            tier_path: "/flash/tier".to_owned(),
+            former: Vec::new(),
+            discarding: None,
+            distrusted: 0,
+            written: Vec::new(),
+            guard: Vec::new(),
+            head: Vec::new(),
+            ..example()
+        };
+        let text = String::from_utf8(plain.encode()).unwrap();
+        let names = text.lines().skip(3).map(|line| line.split(' ').next().unwrap());
+        let expected =
+            "state volume tier tier-path epoch nonce mark groups file mode page-size length crc32c";
+        assert_eq!(names.collect::<Vec<_>>().join(" "), expected);
+        assert_eq!(Sidecar::decode(text.as_bytes()), Ok(plain));
+    }
+
+    /// The names of the lines that it is shown.
+    struct Names(Vec<&'static str>);
+
+    impl Visitor for Names {
+        fn line<T: Value>(&mut self, name: &'static str, _: &mut T) -> Result<(), Wrong> {
+            self.0.push(name);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_document_lists_the_lines() {
+        let document = include_str!("../../../../docs/format.md");
+        let table = document.split("\n\n").find(|section| section.starts_with("| line of a sidecar |"));
+        let listed: Vec<_> =
+            table.unwrap().lines().skip(2).map(|row| row.split('`').nth(1).unwrap()).collect();
+        let mut names = Names(Vec::new());
+        example().show(SIDECAR_VERSION, &mut names).unwrap();
+        names.0.push("crc32c");
+        assert_eq!(listed, names.0);
+    }
+
+    /// The text with other lines, its checksum right.
+    fn with(before: &str, after: &str) -> Vec<u8> {
+        let text = String::from_utf8(example().encode()).unwrap();
+        assert!(text.contains(before), "{before}");
+        let text = text.replace(before, after);
+        let lines = &text[..text.rfind("crc32c ").unwrap()];
+        format!("{lines}crc32c {:08x}\n", crc32c::crc32c(lines.as_bytes())).into_bytes()
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_line_is_said() {
+        for (before, after, wrong) in [
+            ("state dirty", "state odd", "its state is unknown"),
+            ("volume 07", "volume ", "its field 'volume' is no identity"),
+            ("tier ab", "tier xy", "its field 'tier' is no identity"),
+            ("epoch 9", "epoch -9", "its field 'epoch' is no number"),
+            ("epoch 9", "epoch 4294967296", "its field 'epoch' is too large"),
+            ("nonce c5", "nonc c5", "its field 'nonce' is no identity"),
+            ("mark 12\n", "", "its field 'mark' is no number"),
+            ("groups 512", "groups 5 12", "its field 'groups' is no number"),
+            ("file 3", "file 18446744073709551616", "its field 'file' is no number"),
+            ("former 1,2", "former 1;2", "its field 'former' is no list of numbers"),
+            ("mode durable", "mode often", "its sync mode is unknown"),
+            ("page-size 8192", "page-size 8K", "its field 'page-size' is no number"),
+            ("length 1099511627776", "length long", "its field 'length' is no number"),
+            ("discarding 5 9", "discarding 5", "its field 'discarding' is no range"),
+            ("distrusted 4711", "distrusted x", "its field 'distrusted' is no number"),
+            ("written 7:", "written 7;", "its field 'written' is no list of blocks and checksums"),
+            ("guard 67", "guard 6", "its field 'guard' is no hex"),
+            ("head 68", "head é", "its field 'head' is no hex"),
+        ] {
+            let found = Sidecar::decode(&with(before, after));
+            assert_eq!(found, Err(SidecarError::Damaged(wrong.to_owned())), "{after}");
+        }
+    }
+
+    /// As a build before marks wrote it, for a tier in version 2 of the flash format.
+    #[test]
+    fn a_sidecar_of_version_1_needs_no_nonce_and_no_marks() {
+        let text = String::from_utf8(with("sidecar 2", "sidecar 1")).unwrap();
+        let marked = |line: &&str| ["nonce ", "mark ", "groups "].iter().any(|name| line.starts_with(name));
+        let lines: String =
+            text.lines().filter(|line| !marked(line)).map(|line| format!("{line}\n")).collect();
+        let lines = &lines[..lines.rfind("crc32c ").unwrap()];
+        let text = format!("{lines}crc32c {:08x}\n", crc32c::crc32c(lines.as_bytes()));
+        let tier_path = "/flash/a tier with a break".to_owned();
+        let expected = Sidecar { tier_path, nonce: [0; 16], mark: 0, groups: 0, ..example() };
+        assert_eq!(Sidecar::decode(text.as_bytes()), Ok(expected));
     }
 
     #[test]
