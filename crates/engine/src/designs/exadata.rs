@@ -16,7 +16,7 @@ use crate::config::{Admission, ConfigError, TierConfig};
 pub(crate) const EXADATA: InPlace = InPlace { on_entry: true, check, ..InPlace::of(Policy::Lru) };
 
 fn check(config: &TierConfig) -> Result<(), ConfigError> {
-    if config.placement.write_back || config.admission == Admission::Clean {
+    if config.policy.write_back || config.admission == Admission::Clean {
         return Ok(());
     }
     let reason =

@@ -17,7 +17,7 @@
 use mezzanine_ground::replacement::Policy;
 
 use super::{Cleaner, InPlace, Values};
-use crate::config::{ConfigError, Placement, TierConfig};
+use crate::config::{ConfigError, PolicyParameters, TierConfig};
 
 /// Dirty pages in per cent of the frames above which the cleaner works, where nothing else is said.
 const DIRTY_PERCENT: u32 = 50;
@@ -29,24 +29,24 @@ pub(crate) const LC: InPlace = InPlace {
     ..InPlace::of(Policy::LruK)
 };
 
-fn parameters(placement: &Placement) -> Values {
-    let period = placement.correlated_period.map(|period| ("correlated-period", period));
-    let history = placement.history.map(|pages| ("history", pages));
+fn parameters(parameters: &PolicyParameters) -> Values {
+    let period = parameters.correlated_period.map(|period| ("correlated-period", period));
+    let history = parameters.history.map(|pages| ("history", pages));
     period.into_iter().chain(history).collect()
 }
 
 /// What was cleaned or has left is no longer among the dirty pages, and what it was is not remembered there.
-fn of_dirty_pages(placement: &Placement) -> Values {
-    let period = placement.correlated_period.map(|period| ("correlated-period", period));
+fn of_dirty_pages(parameters: &PolicyParameters) -> Values {
+    let period = parameters.correlated_period.map(|period| ("correlated-period", period));
     period.into_iter().chain([("history", 0)]).collect()
 }
 
-fn dirty_percent(placement: &Placement) -> u32 {
-    placement.dirty_percent.unwrap_or(DIRTY_PERCENT)
+fn dirty_percent(parameters: &PolicyParameters) -> u32 {
+    parameters.dirty_percent.unwrap_or(DIRTY_PERCENT)
 }
 
 fn check(config: &TierConfig) -> Result<(), ConfigError> {
-    let percent = dirty_percent(&config.placement);
+    let percent = dirty_percent(&config.policy);
     if percent <= 100 {
         return Ok(());
     }

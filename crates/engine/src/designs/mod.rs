@@ -28,7 +28,7 @@ pub(crate) use tac::TAC;
 
 use mezzanine_ground::replacement::Policy;
 
-use crate::config::{ConfigError, Design, Placement, TierConfig};
+use crate::config::{ConfigError, Design, PolicyParameters, TierConfig};
 
 /// Parameters of a policy, by name.
 type Values = Vec<(&'static str, u64)>;
@@ -38,7 +38,7 @@ pub(crate) struct InPlace {
     /// Which page leaves.
     pub(crate) policy: Policy,
     /// The policy's parameters.
-    pub(crate) parameters: fn(&Placement) -> Values,
+    pub(crate) parameters: fn(&PolicyParameters) -> Values,
     /// Pages are admitted when they are read from disk, not when they leave the host's memory.
     pub(crate) on_entry: bool,
     /// Dirty pages are written to disk before they have to leave.
@@ -69,9 +69,9 @@ impl InPlace {
 /// Dirty pages are brought to disk ahead of need, the coldest first.
 pub(crate) struct Cleaner {
     /// The parameters of the policy by which it knows the coldest dirty page.
-    pub(crate) parameters: fn(&Placement) -> Values,
+    pub(crate) parameters: fn(&PolicyParameters) -> Values,
     /// The share of the frames that may be dirty.
-    pub(crate) dirty_percent: fn(&Placement) -> u32,
+    pub(crate) dirty_percent: fn(&PolicyParameters) -> u32,
 }
 
 /// Any configuration.
@@ -80,7 +80,7 @@ fn any(_config: &TierConfig) -> Result<(), ConfigError> {
 }
 
 /// No parameters.
-fn none(_placement: &Placement) -> Values {
+fn none(_placement: &PolicyParameters) -> Values {
     Vec::new()
 }
 
@@ -98,8 +98,8 @@ pub(crate) fn check(config: &TierConfig, design: &InPlace) -> Result<(), ConfigE
 
 /// Refuses parameters of designs that were not chosen.
 pub(crate) fn check_foreign(config: &TierConfig) -> Result<(), ConfigError> {
-    let Placement { correlated_period, history, dirty_percent, write_back, .. } = config.placement;
-    let Placement { extent_pages, ageing_period, random_weight, extents, .. } = config.placement;
+    let PolicyParameters { correlated_period, history, dirty_percent, write_back, .. } = config.policy;
+    let PolicyParameters { extent_pages, ageing_period, random_weight, extents, .. } = config.policy;
     let given = [
         ("correlated_period", correlated_period.is_some(), Design::Lc),
         ("history", history.is_some(), Design::Lc),

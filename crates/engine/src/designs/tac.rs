@@ -17,7 +17,7 @@
 use mezzanine_ground::replacement::Policy;
 
 use super::{InPlace, Values};
-use crate::config::{ConfigError, Placement, SyncMode, TierConfig};
+use crate::config::{ConfigError, PolicyParameters, SyncMode, TierConfig};
 
 pub(crate) const TAC: InPlace = InPlace {
     parameters,
@@ -28,12 +28,12 @@ pub(crate) const TAC: InPlace = InPlace {
     ..InPlace::of(Policy::Temperature)
 };
 
-fn parameters(placement: &Placement) -> Values {
+fn parameters(parameters: &PolicyParameters) -> Values {
     let given = [
-        ("extent-pages", placement.extent_pages),
-        ("ageing-period", placement.ageing_period),
-        ("random-weight", placement.random_weight),
-        ("extents", placement.extents),
+        ("extent-pages", parameters.extent_pages),
+        ("ageing-period", parameters.ageing_period),
+        ("random-weight", parameters.random_weight),
+        ("extents", parameters.extents),
     ];
     given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
