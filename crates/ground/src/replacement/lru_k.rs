@@ -34,7 +34,7 @@
 //!
 //! 1. A frame in the order is in one of `arrived`, `waiting` and `ranked`.
 //! 2. `arrived` is in the order in which its pages came.
-//! 3. `waiting` is in order of LAST (`rising`) and `ranked` of [`LruK::rank`] (`stairs`), both of which only
+//! 3. `waiting` is in order of LAST (`rising`) and `ranked` of `LruK::rank` (`stairs`), both of which only
 //!    rise.
 //! 4. HIST(p, 2) < HIST(p, 1) <= LAST(p) <= the time, and no two pages have the same HIST(p, 1), LAST(p), or
 //!    HIST(p, 2) above 0.

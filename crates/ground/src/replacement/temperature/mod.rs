@@ -9,7 +9,7 @@
 //! whose extent is hotter than that of the page that would leave.
 //!
 //! Halving everything would stop whoever asks while it goes on. So the weight of new references is doubled
-//! instead, and a temperature has an exponent: see [`heat`].
+//! instead, and a temperature has an exponent: see `heat`.
 //!
 //! What the paper leaves open, or says in parts that we have not seen (docs/decisions/0011-cac-and-tac.md):
 //! the period and the weights are parameters; of equally cold extents the one that was referenced longest ago
