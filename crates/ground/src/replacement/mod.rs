@@ -8,7 +8,8 @@
 //! A policy knows frames by their numbers, `0..frames`, and pages by a key. It has no room for the pages,
 //! does no I/O and does not look anything up. What it is told once is a `Config` of its own, which is checked
 //! when it is made; `parameter` is how its fields are called where they come from outside. Its state has a
-//! fixed size, which [`PolicyConfig::bytes`] tells beforehand, and lies in a [`Region`]: indexes instead of pointers, and valid when all its bytes are zero.
+//! fixed size, which [`PolicyConfig::bytes`] tells beforehand, and lies in a [`Region`]: indexes instead of
+//! pointers, and valid when all its bytes are zero.
 //!
 //! What every policy keeps to:
 //!
@@ -314,7 +315,9 @@ macro_rules! policies {
 
             /// Bytes of memory that the policy's structure takes.
             pub fn bytes(&self) -> usize {
-                match self { $(Self::$policy(config) => <$module::$structure<'_> as Laid<'_>>::bytes(config)),+ }
+                match self {
+                    $(Self::$policy(config) => <$module::$structure<'_> as Laid<'_>>::bytes(config)),+
+                }
             }
 
             fn laid<'r>(&self, memory: &mut Memory<'r>) -> Order<'r> {
