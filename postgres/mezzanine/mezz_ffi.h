@@ -1,4 +1,4 @@
-/* Generated from crates/ffi/src/abi.rs: see tests/header.rs there. */
+/* Generated from crates/ffi/src/abi/mod.rs: see tests/header.rs there. */
 
 #ifndef MEZZ_FFI_H
 #define MEZZ_FFI_H

@@ -31,7 +31,7 @@ pub(crate) fn run(scale: Scale) -> Outcome {
     let size = format!("{:.1} M pages, Zipf 0.9", pages as f64 / 1e6);
     let mut rows = Vec::new();
     for policy in Policy::ALL {
-        let mut cache = Cache::new(*policy, policy.shape(frames, &[])?);
+        let mut cache = Cache::new(policy.configured(frames, &[])?);
         let figure = millions_a_second(&accesses, || cache.run(&accesses, pages as u32));
         rows.push(row(format!("requests, {policy}, cache of 10 % ({size})"), figure));
     }

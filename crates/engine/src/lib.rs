@@ -112,7 +112,7 @@ pub use checkpoint::request::{DrainScope, Mark};
 pub use checkpoint::{DrainBusy, DrainState, DrainTicket};
 pub use config::{
     Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,
-    Placement, STAGING_GROUPS_MAX, SyncMode, TierConfig,
+    PolicyParameters, STAGING_GROUPS_MAX, SyncMode, TierConfig,
 };
 pub use core::Tier;
 pub use directory::returning::Returning;

@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use common::{Flash, Host, carry_out, page};
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_engine::{
-    Design, DrainScope, DrainState, DrainTicket, Job, PageId, Placement, StageIn, StageKind, Tier, TierConfig,
+    Design, DrainScope, DrainState, DrainTicket, Job, PageId, PolicyParameters, StageIn, StageKind, Tier,
+    TierConfig,
 };
 
 const PAGE: usize = 4096;
@@ -27,7 +28,10 @@ fn config(design: Design) -> TierConfig {
         ahead_frames: 0,
         segment_frames: 8,
         // The cleaner is seldom content.
-        placement: Placement { dirty_percent: (design == Design::Lc).then_some(5), ..Placement::default() },
+        policy: PolicyParameters {
+            dirty_percent: (design == Design::Lc).then_some(5),
+            ..PolicyParameters::default()
+        },
         ..TierConfig::of(design, PAGE as u32, 24)
     }
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use common::{Flash, Host, carry_out, page};
 use mezzanine_engine::{
-    Admission, Design, DrainScope, DrainState, Job, PageId, Placement, StageIn, StageKind, SyncMode,
+    Admission, Design, DrainScope, DrainState, Job, PageId, PolicyParameters, StageIn, StageKind, SyncMode,
     TierConfig,
 };
 
@@ -189,8 +189,12 @@ fn clean_pages_leave_by_a_tombstone() {
 /// of the 24 frames may be dirty: the eighth dirty page has the coldest cleaned, which stays.
 #[test]
 fn lc_cleans_the_coldest_and_keeps_it() {
-    let placement = Placement { correlated_period: Some(0), dirty_percent: Some(25), ..Placement::default() };
-    let mut tier = Counted::new(&TierConfig { placement, ..config(Design::Lc) });
+    let policy = PolicyParameters {
+        correlated_period: Some(0),
+        dirty_percent: Some(25),
+        ..PolicyParameters::default()
+    };
+    let mut tier = Counted::new(&TierConfig { policy, ..config(Design::Lc) });
     tier.bring(0..6, true);
     assert_eq!(tier.taken().disk_writes, Vec::<u64>::new(), "six of 24 may be dirty");
     tier.bring([0, 1], true);
@@ -235,8 +239,8 @@ fn exadata_goes_around_or_back() {
     let io = around.taken();
     assert_eq!((around.gone(0..20), io.flash_writes, io.disk_writes), (vec![0, 1], groups(10, 2), vec![]));
 
-    let placement = Placement { write_back: true, ..Placement::default() };
-    let back = TierConfig { placement, admission: Admission::Both, ..config(Design::Exadata) };
+    let policy = PolicyParameters { write_back: true, ..PolicyParameters::default() };
+    let back = TierConfig { policy, admission: Admission::Both, ..config(Design::Exadata) };
     let mut back = Counted::new(&back);
     back.bring(0..10, false);
     back.bring(0..2, true);
@@ -251,10 +255,10 @@ fn what_does_not_go_together_is_refused_by_name() {
     let refused = |config: TierConfig| config.geometry().unwrap_err().parameter;
     assert_eq!(refused(TierConfig { admission: Admission::Both, ..config(Design::Exadata) }), "admission");
     assert_eq!(refused(TierConfig { frames_max: 1000, ..config(Design::Lru) }), "frames_max");
-    let of_lc = Placement { dirty_percent: Some(10), ..Placement::default() };
-    assert_eq!(refused(TierConfig { placement: of_lc, ..config(Design::Lru) }), "dirty_percent");
-    let too_many = Placement { dirty_percent: Some(101), ..Placement::default() };
-    assert_eq!(refused(TierConfig { placement: too_many, ..config(Design::Lc) }), "dirty_percent");
+    let of_lc = PolicyParameters { dirty_percent: Some(10), ..PolicyParameters::default() };
+    assert_eq!(refused(TierConfig { policy: of_lc, ..config(Design::Lru) }), "dirty_percent");
+    let too_many = PolicyParameters { dirty_percent: Some(101), ..PolicyParameters::default() };
+    assert_eq!(refused(TierConfig { policy: too_many, ..config(Design::Lc) }), "dirty_percent");
     assert_eq!(refused(TierConfig { frames: 10, ..config(Design::Lru) }), "frames");
     let tier = Counted::new(&config(Design::Fifo)).host.tier;
     assert_eq!(tier.begin_resize(20).unwrap_err().parameter, "frames");

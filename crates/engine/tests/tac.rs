@@ -7,7 +7,7 @@
 use common::{Host, carry_out, page};
 use mezzanine_engine::format::{Superblock, TierState};
 use mezzanine_engine::{
-    Design, Job, Lookup, PageId, Placement, StageIn, StageKind, SyncMode, SyncState, TierConfig,
+    Design, Job, Lookup, PageId, PolicyParameters, StageIn, StageKind, SyncMode, SyncState, TierConfig,
 };
 
 mod common;
@@ -16,11 +16,11 @@ const PAGE: usize = 4096;
 const FULL: u64 = 21;
 
 fn config() -> TierConfig {
-    let placement = Placement {
+    let policy = PolicyParameters {
         extent_pages: Some(1),
         random_weight: Some(1),
         ageing_period: Some(0),
-        ..Placement::default()
+        ..PolicyParameters::default()
     };
     TierConfig {
         group_pages: 1,
@@ -30,7 +30,7 @@ fn config() -> TierConfig {
         ahead_frames: 0,
         frames_max: 0,
         segment_frames: 8,
-        placement,
+        policy,
         ..TierConfig::of(Design::Tac, PAGE as u32, 24)
     }
 }
@@ -239,8 +239,8 @@ fn the_coldest_extent_gives_up_its_page() {
 /// An extent is hot with all its pages, also those that flash does not have.
 #[test]
 fn pages_of_a_hot_extent_come_in_at_once() {
-    let placement = Placement { extent_pages: Some(8), ..config().placement };
-    let mut tier = Traced::new(&TierConfig { placement, ..config() });
+    let policy = PolicyParameters { extent_pages: Some(8), ..config().policy };
+    let mut tier = Traced::new(&TierConfig { policy, ..config() });
     for block in 0..FULL {
         assert!(tier.read(8 * block));
         tier.settle();
@@ -343,11 +343,11 @@ fn what_does_not_go_together_is_refused_by_name() {
         assert_eq!((error.parameter, error.advice.as_str()), ("sync_mode", "use through"));
         assert!(error.reason.contains(mode.name()), "{error}");
     }
-    let foreign = |placement| TierConfig { placement, ..TierConfig::of(Design::Lru, 4096, 1000) };
-    let with = Placement { extents: Some(3), ..Placement::default() };
+    let foreign = |policy| TierConfig { policy, ..TierConfig::of(Design::Lru, 4096, 1000) };
+    let with = PolicyParameters { extents: Some(3), ..PolicyParameters::default() };
     assert_eq!(foreign(with).geometry().unwrap_err().parameter, "extents");
-    let none = Placement { extent_pages: Some(0), ..Placement::default() };
-    assert_eq!(TierConfig { placement: none, ..config() }.geometry().unwrap_err().parameter, "extent-pages");
+    let none = PolicyParameters { extent_pages: Some(0), ..PolicyParameters::default() };
+    assert_eq!(TierConfig { policy: none, ..config() }.geometry().unwrap_err().parameter, "extent-pages");
     assert!(!Design::Tac.is_laid_out_like(Design::Lru) && !Design::FaceGr.is_laid_out_like(Design::Tac));
     assert!(Design::Cac.is_laid_out_like(Design::Lru) && Design::Tac.is_laid_out_like(Design::Tac));
 }

@@ -85,7 +85,7 @@ fn config(design: Design, mode: SyncMode) -> Option<TierConfig> {
     (config.group_pages, config.survivors_max, config.staging_groups) = (8, 3, 4);
     (config.segment_frames, config.band_frames, config.shards) = (32, 16, 4);
     config.frames_max = if design.writes_in_place() { 0 } else { 600 };
-    (config.sync_mode, config.placement.write_back) = (mode, design == Design::Exadata);
+    (config.sync_mode, config.policy.write_back) = (mode, design == Design::Exadata);
     config.geometry().is_ok().then_some(config)
 }
 

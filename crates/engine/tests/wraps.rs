@@ -15,7 +15,7 @@ fn run(design: Design, admission: Admission, sync_mode: SyncMode) {
     if config.geometry().is_err_and(|error| error.parameter == "sync_mode") {
         return;
     }
-    config.placement.write_back = design == Design::Exadata;
+    config.policy.write_back = design == Design::Exadata;
     let mut host = Host::new(&config, 42);
     let mut model: HashMap<u64, u64> = HashMap::new();
     let mut total = mezzanine_engine::Statistics::default();

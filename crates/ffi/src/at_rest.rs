@@ -39,22 +39,8 @@ use mezzanine_engine::{IdRange, PageId, Tier};
 use crate::host::Host;
 use crate::marker::Marker;
 use crate::message::Refusal;
-
-/// How the server's relations lie in its data directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RelationFiles {
-    /// Blocks of one file of a fork; the next ones lie in the next file.
-    pub segment_blocks: u32,
-    /// The directory within a tablespace that this release of the server uses.
-    pub tablespace_directory: String,
-}
-
-/// PostgreSQL's numbers of the tablespaces that are no directory of their own.
-const DEFAULT_TABLESPACE: u32 = 1663;
-const GLOBAL_TABLESPACE: u32 = 1664;
-
-/// The suffixes of forks, by their numbers; the main one has none.
-const FORKS: [(&str, u32); 3] = [("fsm", 1), ("vm", 2), ("init", 3)];
+use crate::noted::{Moment, Noted};
+use crate::relation_files::{Directory, RelationFiles, parse_name};
 
 /// How long closing waits for a file system's clock to move on. Most count in milliseconds, some in seconds.
 /// Where it does not, the files that were changed last are taken for changed.
@@ -65,37 +51,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const FRAMES: usize = 4096;
 /// Blocks whose pages are dropped together, if all of them are to be: few enough to be looked up one by one.
 const CHUNK_BLOCKS: u32 = 256;
-
-/// A time that a file system has given: seconds and nanoseconds.
-pub(crate) type Moment = (i64, i64);
-
-/// A directory of relations as it was left in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Noted {
-    /// Within the data directory.
-    path: String,
-    inode: u64,
-    /// Later than the last change of the server's own.
-    moment: Moment,
-}
-
-impl Noted {
-    /// As the marker has it.
-    pub(crate) fn shown(&self) -> String {
-        let (seconds, nanoseconds) = self.moment;
-        format!("{} {} {seconds} {nanoseconds}", self.path, self.inode)
-    }
-
-    /// What a marker has; `None` if it cannot be understood, which notes nothing.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut words = text.rsplitn(4, ' ');
-        let nanoseconds = words.next()?.parse().ok()?;
-        let seconds = words.next()?.parse().ok()?;
-        let inode = words.next()?.parse().ok()?;
-        let path = words.next()?.to_owned();
-        Some(Self { path, inode, moment: (seconds, nanoseconds) })
-    }
-}
 
 /// What a start has found of the files.
 #[derive(Debug, Default)]
@@ -110,39 +65,6 @@ pub(crate) struct Changed {
     pub(crate) everything: bool,
 }
 
-/// A directory with files of relations.
-struct Directory {
-    /// Within the data directory.
-    path: String,
-    tablespace: u32,
-    database: u32,
-}
-
-/// Directories whose names are numbers.
-fn numbered(directory: &Path) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| number(entry.file_name().to_str()?)).collect()
-}
-
-/// A number as PostgreSQL writes it.
-fn number(text: &str) -> Option<u32> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-    text.parse().ok().filter(|_| plain)
-}
-
-/// Relation, fork and number of the file that has this name; `None` if it is none of a relation.
-fn parse_name(name: &str) -> Option<(u32, u32, u32)> {
-    let (fork, segment) = match name.split_once('.') {
-        Some((fork, segment)) => (fork, number(segment)?),
-        None => (name, 0),
-    };
-    let (relation, fork) = match fork.split_once('_') {
-        Some((relation, suffix)) => (relation, FORKS.iter().find(|(name, _)| *name == suffix)?.1),
-        None => (fork, 0),
-    };
-    Some((number(relation)?, fork, segment))
-}
-
 fn changed_at(metadata: &Metadata) -> Moment {
     (metadata.ctime(), metadata.ctime_nsec())
 }
@@ -155,35 +77,20 @@ fn look(path: &Path) -> io::Result<(Moment, u64)> {
     Ok((changed_at(&metadata), metadata.ino()))
 }
 
-/// The file that a page lies in, as its first page.
-fn file_of(id: &PageId, segment_blocks: u32) -> PageId {
+/// The first of the `blocks` that a page is one of: of a file, or of a chunk.
+fn first_page(id: &PageId, blocks: u32) -> PageId {
     let [database, tablespace, relation, fork, block] = id.relation_parts();
-    PageId::relation(database, tablespace, relation, fork, block - block % segment_blocks)
+    PageId::relation(database, tablespace, relation, fork, block - block % blocks)
 }
 
 impl Host {
-    fn directories(&self, files: &RelationFiles) -> Vec<Directory> {
-        let data = &self.settings.data_directory;
-        let databases = |path: &str, tablespace| {
-            let of = |database| Directory { path: format!("{path}/{database}"), tablespace, database };
-            numbered(&data.join(path)).into_iter().map(of).collect::<Vec<_>>()
-        };
-        let mut found = databases("base", DEFAULT_TABLESPACE);
-        found.push(Directory { path: "global".into(), tablespace: GLOBAL_TABLESPACE, database: 0 });
-        for tablespace in numbered(&data.join("pg_tblspc")) {
-            let path = format!("pg_tblspc/{tablespace}/{}", files.tablespace_directory);
-            found.extend(databases(&path, tablespace));
-        }
-        found
-    }
-
     /// Notes the directories as they are left, after the last change of the server's own. One that cannot be
     /// looked at is left out: its files count as changed. None of them if files are not looked at.
     pub(crate) fn note_files(&self) -> Vec<Noted> {
         let Some(files) = &self.settings.relation_files else { return Vec::new() };
         let place = |directory: &Directory| self.settings.data_directory.join(&directory.path);
-        let looked: Vec<_> = self
-            .directories(files)
+        let looked: Vec<_> = files
+            .directories(&self.settings.data_directory)
             .into_iter()
             .filter_map(|directory| look(&place(&directory)).ok().map(|(last, _)| (directory, last)))
             .collect();
@@ -201,7 +108,7 @@ impl Host {
     /// The files that have not changed since they were noted, each as its first page.
     fn unchanged_files(&self, files: &RelationFiles, noted: &[Noted]) -> HashSet<PageId> {
         let mut unchanged = HashSet::new();
-        for directory in self.directories(files) {
+        for directory in files.directories(&self.settings.data_directory) {
             let Some(noted) = noted.iter().find(|noted| noted.path == directory.path) else { continue };
             let path = self.settings.data_directory.join(&directory.path);
             // Its own last change, which was the note, and what the clock says now.
@@ -248,12 +155,12 @@ impl Host {
         let mut cursor = tier.first_page();
         while let Some(pages) = tier.pages(&mut cursor, FRAMES) {
             for page in pages {
-                let file = file_of(&page.id, files.segment_blocks);
+                let file = first_page(&page.id, files.segment_blocks);
                 if unchanged.contains(&file) {
                     others = true;
                     continue;
                 }
-                let (dropped, kept) = chunks.entry(file_of(&page.id, of_chunk)).or_default();
+                let (dropped, kept) = chunks.entry(first_page(&page.id, of_chunk)).or_default();
                 // Where the files were current, only the record says that it is newer than disk.
                 if page.flash.dirty && (!current || planted::is(Bug::CurrentPageKept)) {
                     *kept = true;
@@ -287,34 +194,5 @@ impl Host {
             self.work_until(|| tier.invalidate_range(range).is_ok())?;
         }
         self.sync()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_files() {
-        let known = [
-            ("16384", Some((16384, 0, 0))),
-            ("16384.1", Some((16384, 0, 1))),
-            ("16384_fsm", Some((16384, 1, 0))),
-            ("16384_vm.12", Some((16384, 2, 12))),
-            ("16384_init", Some((16384, 3, 0))),
-        ];
-        let others =
-            ["t3_16384", "pg_filenode.map", "PG_VERSION", "016384", "16384.", "16384_", "16384.x", ""];
-        for (name, parsed) in known.into_iter().chain(others.map(|name| (name, None))) {
-            assert_eq!(parse_name(name), parsed, "{name}");
-        }
-    }
-
-    #[test]
-    fn what_is_noted_is_read_as_it_was_written() {
-        let noted = Noted { path: "base/5".into(), inode: 77, moment: (1_700_000_000, 5) };
-        assert_eq!(Noted::parse(&noted.shown()), Some(noted));
-        assert_eq!(Noted::parse("base/5 77 1700000000"), None);
-        assert_eq!(Noted::parse(""), None);
     }
 }

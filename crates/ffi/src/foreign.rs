@@ -28,7 +28,7 @@ use crate::host::describe;
 use crate::marker::Marker;
 use crate::message::Refusal;
 use crate::settings::shown;
-use crate::startup::Start;
+use crate::start::Start;
 
 /// What there is on a device without a whole superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

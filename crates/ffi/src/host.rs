@@ -16,6 +16,7 @@ use mezzanine_engine::{
     ReadFlash, Region, Tier, TierConfig, WriteFlash,
 };
 
+use crate::expendable::provably_clean;
 use crate::marker::{DataDirectory, Marker, MarkerStore};
 use crate::message::Refusal;
 use crate::modelled::FlashModel;
@@ -398,10 +399,7 @@ impl Host {
     /// Whether the tier never holds the only copy of a page.
     pub fn is_provably_clean(&self) -> bool {
         let tier = self.tier();
-        crate::startup::provably_clean(&TierConfig {
-            sync_mode: tier.sync_mode(),
-            ..tier.geometry().config().clone()
-        })
+        provably_clean(&TierConfig { sync_mode: tier.sync_mode(), ..tier.geometry().config().clone() })
     }
 
     /// Makes a superblock durable and the one in force. In a tier that is in use, a failure counts as one of
@@ -424,7 +422,7 @@ impl Host {
 
 /// Whether a tier that holds nothing of value is better made anew with the sizes that are configured now.
 pub(crate) fn reshapes(found: &Superblock, settings: &Settings) -> bool {
-    let expendable = found.state == TierState::Drained || crate::startup::provably_clean(&found.config);
+    let expendable = found.state == TierState::Drained || provably_clean(&found.config);
     expendable && !settings.accepts_shape(&found.config)
 }
 

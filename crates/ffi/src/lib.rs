@@ -21,6 +21,8 @@ pub mod abi;
 
 pub mod message;
 
+pub mod relation_files;
+
 pub mod settings;
 
 pub mod host;
@@ -37,13 +39,19 @@ pub mod failure;
 
 pub mod resize;
 
+mod noted;
+
 pub mod marker;
+
+pub mod expendable;
 
 mod session;
 
 mod sync_mark;
 
 pub mod at_rest;
+
+pub mod start;
 
 mod foreign;
 

@@ -22,8 +22,8 @@ use mezzanine_engine::planted::{self, Bug};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 
-use crate::at_rest::Noted;
 use crate::message::Refusal;
+use crate::noted::Noted;
 
 /// The file's name in the data directory.
 pub const MARKER_FILE: &str = "mezzanine.tier";

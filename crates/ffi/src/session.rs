@@ -27,9 +27,9 @@
 use mezzanine_engine::format::{Nonce, Sessions, Superblock};
 use mezzanine_engine::planted::{self, Bug};
 
+use crate::expendable::expendable;
 use crate::marker::Marker;
 use crate::message::Refusal;
-use crate::startup::expendable;
 
 /// Why the data directory is not the one that this tier of its was used with last; `None` if it is.
 pub(crate) fn differs(found: &Superblock, marker: &Marker) -> Option<String> {

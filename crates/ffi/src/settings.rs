@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use mezzanine_engine::{Admission, ConfigError, Design, FRAMES_MAX, SyncMode, TierConfig};
 
-use crate::at_rest::RelationFiles;
 use crate::message::Refusal;
+use crate::relation_files::RelationFiles;
 
 const MB: u64 = 1 << 20;
 

@@ -23,92 +23,24 @@ use mezzanine_engine::format::{
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    Admission, Blank, Geometry, LogPosition, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode,
-    Tier, TierConfig, WriteFlash,
+    Blank, Geometry, LogPosition, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode, Tier,
+    WriteFlash,
 };
 
 use crate::at_rest::Changed;
+use crate::expendable::{expendable, provably_clean};
 use crate::foreign::{Contents, claim, contents, is_own, refuse_cache, refuse_foreign, refuse_zeros};
 use crate::host::{Flash, Host, describe, reshapes};
 use crate::marker::Marker;
 use crate::message::Refusal;
 use crate::session;
+pub use crate::start::{Adoption, Start, Started};
 use crate::sync_mark;
 
 /// Where both copies of the superblock end,
 const AFTER_SUPERBLOCKS: u64 = SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_BYTES as u64;
 /// and where metadata begins.
 const METADATA_AT: u64 = 1 << 16;
-
-/// What the server knows when it starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Start {
-    /// Names the database cluster: the control file's system identifier.
-    pub system_identifier: u64,
-    /// Whether the cluster's pages carry checksums, by the control file: `pg_checksums` changes that while
-    /// the server is down, in the files and not in the tier.
-    pub checksums: bool,
-    /// Where redo begins, by the control file.
-    pub redo: RedoPoint,
-    /// The data directory was restored from a base backup and has not been started since: the files and the
-    /// log suffice, and no tier belongs to it.
-    pub from_backup: bool,
-    /// The control file says that the files lack pages, which only a tier has
-    /// ([`crate::host::Server::mark_control_file`]).
-    pub files_lack_pages: bool,
-    /// The number of this process.
-    pub owner: u32,
-    /// 16 random bytes, the name of a new tier.
-    pub new_uuid: [u8; 16],
-    /// 16 others, the name of the session that begins.
-    pub new_session: Nonce,
-}
-
-/// How the tier was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Adoption {
-    /// It is used as it was left.
-    Adopted,
-    /// It is this server's, but what it holds is not to be believed: it was emptied.
-    Discarded,
-    /// There was none of this server's: a new one was made.
-    Formatted,
-    /// Its device has failed and nobody needs it: there is no tier until the next start.
-    Unusable,
-}
-
-/// What starting the tier did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Started {
-    /// What became of what was found.
-    pub adoption: Adoption,
-    /// Why it was not adopted; empty if it was.
-    pub reason: String,
-    /// What recovery did.
-    pub recovery: RecoveryReport,
-    /// The configuration asked for another sync mode than the tier can change to before it is drained.
-    pub mode_kept: bool,
-    /// The configuration asks for other sizes than the tier can be made anew with before it is drained: both,
-    /// in a sentence. Else empty.
-    pub sizes_kept: String,
-    /// Clean pages that were dropped, because their files have changed since the server ended,
-    pub changed_pages: u64,
-    /// and how many files that were.
-    pub changed_files: u64,
-}
-
-/// Whether a tier of this configuration never holds the only copy of a page.
-pub fn provably_clean(config: &TierConfig) -> bool {
-    config.sync_mode == SyncMode::Through || config.admission == Admission::Clean
-}
-
-/// Whether nothing is lost if the tier is discarded: every page that matters is on disk, or can be redone
-/// from the log.
-pub(crate) fn expendable(superblock: &Superblock) -> bool {
-    superblock.state == TierState::Drained
-        || provably_clean(&superblock.config)
-        || superblock.config.sync_mode == SyncMode::Drained
-}
 
 /// The cluster's name in the superblock: whose pages these are, and in which form.
 pub fn database_uuid(start: &Start) -> [u8; 16] {

@@ -12,11 +12,11 @@ use mezzanine_device::Device;
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{IdRange, PageId, SyncMode};
-use mezzanine_ffi::at_rest::RelationFiles;
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::Written;
+use mezzanine_ffi::relation_files::RelationFiles;
 use mezzanine_ffi::settings::Settings;
 use mezzanine_ffi::startup::{Adoption, Start, Started};
 

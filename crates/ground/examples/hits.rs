@@ -48,9 +48,9 @@ impl Visitor for Run {
 
 fn main() {
     for policy in Policy::ALL {
-        let shape = policy.shape(FRAMES.into(), &[]).expect("defaults fit each other");
-        let region = policy.region(&shape);
-        let hits = policy.open(&region, 0, &shape).visit(Run);
+        let config = policy.configured(FRAMES.into(), &[]).expect("a policy can order so many frames");
+        let region = config.region();
+        let hits = config.open(&region, 0).visit(Run);
         println!("{policy:12} {:5.1} %", 100.0 * hits as f64 / REQUESTS as f64);
     }
 }

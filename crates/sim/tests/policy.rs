@@ -18,7 +18,7 @@ fn trace() -> Vec<Access> {
 const PAGES: u32 = (1 << 16) + 1;
 
 fn counts(trace: &[Access], policy: Policy, frames: u64, given: &[(&'static str, u64)]) -> Counts {
-    let mut cache = Cache::new(policy, policy.shape(frames, given).unwrap());
+    let mut cache = Cache::new(policy.configured(frames, given).unwrap());
     cache.run(trace, PAGES);
     cache.check();
     cache.counts()
@@ -181,8 +181,8 @@ fn nothing_cold_comes_into_a_full_cache() {
     let hot = |at: u32| Access::read(at * 17 % 64);
     let trace: Vec<Access> =
         (0..20_000).flat_map(|at| [hot(at), hot(at + 7), Access::read(1_000 + at)]).collect();
-    let misses = |policy, given: &[(&'static str, u64)]| {
-        let mut cache = Cache::new(policy, policy.shape(64, given).unwrap());
+    let misses = |policy: Policy, given: &[(&'static str, u64)]| {
+        let mut cache = Cache::new(policy.configured(64, given).unwrap());
         cache.run(&trace, 30_000);
         cache.check();
         cache.counts().misses

@@ -84,7 +84,7 @@ pub use error::{VolumeError, VolumeErrorKind};
 pub use file::VolumeFile;
 pub use forget::Forgotten;
 pub use mezzanine_engine::format::Nonce;
-pub use mezzanine_engine::{Admission, Design, Placement, SyncMode, TierConfig};
+pub use mezzanine_engine::{Admission, Design, PolicyParameters, SyncMode, TierConfig};
 pub use mezzanine_trace::Written as Recorded;
 pub use open::{create_flash, create_flash_for, open_flash};
 pub use path_table::known_files;

@@ -12,8 +12,8 @@ use mezzanine_engine::format::{
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    Blank, ConfigError, DrainCursor, Geometry, Placement, ReadError, ReadFlash, Recovered, RecoveryError,
-    SyncMode, Tier, TierConfig, WriteFlash,
+    Blank, ConfigError, DrainCursor, Geometry, PolicyParameters, ReadError, ReadFlash, Recovered,
+    RecoveryError, SyncMode, Tier, TierConfig, WriteFlash,
 };
 
 use crate::config::{VolumeConfig, provably_clean};
@@ -323,9 +323,9 @@ fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Super
             .advise(format!("open it with a design like {old}, or drain it and format it for {new}")));
     }
     // Parameters of the design are those that it was formatted with, unless others are asked for.
-    let same = found.config.design == config.tier.design && config.tier.placement == Placement::default();
+    let same = found.config.design == config.tier.design && config.tier.policy == PolicyParameters::default();
     let wanted = TierConfig {
-        placement: if same { found.config.placement } else { config.tier.placement },
+        policy: if same { found.config.policy } else { config.tier.policy },
         design: config.tier.design,
         admission: config.tier.admission,
         returning_only: config.tier.returning_only,

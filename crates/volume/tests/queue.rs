@@ -82,7 +82,7 @@ fn a_scan_reads_the_disk_in_large_requests() {
 fn reads_alone_fill_a_tier_that_has_no_workers() {
     for &design in Design::ALL {
         let mut config = config(design, Admission::Clean, SyncMode::Through, 0);
-        config.tier.placement.write_back = false;
+        config.tier.policy.write_back = false;
         let volume = open(&formatted(&config), &config);
         let backing = Backing::new("a");
         let file = backing.attach(&volume).unwrap();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mezzanine_device::{Device as _, FileDevice, OpenOptions};
 use mezzanine_engine::format::ClusterName;
-use mezzanine_engine::{Admission, Design, Geometry, Placement, SyncMode, TierConfig};
+use mezzanine_engine::{Admission, Design, Geometry, PolicyParameters, SyncMode, TierConfig};
 use mezzanine_report::facts;
 use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
 use serde::Serialize;
@@ -112,8 +112,8 @@ pub(crate) struct FormatArgs {
 }
 
 impl FormatArgs {
-    fn placement(&self) -> Placement {
-        Placement {
+    fn policy(&self) -> PolicyParameters {
+        PolicyParameters {
             correlated_period: self.correlated_period,
             history: self.history,
             dirty_percent: self.dirty_percent,
@@ -195,7 +195,7 @@ fn configure(args: &FormatArgs, bytes: u64) -> Result<(TierConfig, Geometry), Fa
     }
     let fitted = TierConfig::for_flash_bytes_of(args.design, page_size, bytes);
     let config = TierConfig {
-        placement: args.placement(),
+        policy: args.policy(),
         admission: args.admission.unwrap_or(if args.write_back { Admission::Both } else { fitted.admission }),
         returning_only: args.returning_only,
         remembered_pages: args.remembered_pages,

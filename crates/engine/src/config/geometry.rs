@@ -1,6 +1,6 @@
 //! The sizes of a tier and where its parts lie on flash, as `sizes` has computed them.
 
-use mezzanine_ground::replacement::{Policy, Shape};
+use mezzanine_ground::replacement::PolicyConfig;
 
 use super::{Admission, BATCH_GROUPS_MAX, SyncMode, TierConfig};
 use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SUPERBLOCK_OFFSETS};
@@ -280,8 +280,8 @@ pub(crate) struct PlacedGeometry {
     /// disk is synced once for all of it.
     pub(crate) kept_coming: u64,
     /// Which page leaves; and which dirty page is cleaned, if the design has a cleaner.
-    pub(crate) order: (Policy, Shape),
-    pub(crate) dirty_order: Option<(Policy, Shape)>,
+    pub(crate) order: PolicyConfig,
+    pub(crate) dirty_order: Option<PolicyConfig>,
     /// Dirty pages above which the cleaner works.
     pub(crate) dirty_max: u64,
     /// The policy is asked which pages may come in.

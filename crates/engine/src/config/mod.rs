@@ -64,7 +64,7 @@ pub struct TierConfig {
     /// for so many. Less than `frames` counts as `frames`.
     pub frames_max: u64,
     /// Parameters of designs that write in place.
-    pub placement: Placement,
+    pub policy: PolicyParameters,
     /// Of clean pages only those are taken that return: that were offered before, not long ago. While the
     /// tier fills for the first time every one is.
     pub returning_only: bool,
@@ -75,7 +75,7 @@ pub struct TierConfig {
 
 /// Parameters of designs that write in place, each for the designs that it names. `None` is the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Placement {
+pub struct PolicyParameters {
     /// `lc`: references after which another one to the same page counts as a new one. Default: an eighth of
     /// the frames.
     pub correlated_period: Option<u64>,
@@ -116,7 +116,7 @@ impl TierConfig {
             band_frames: (frames / 16).max(u64::from(group_pages)),
             ahead_frames: frames / 16,
             frames_max: frames,
-            placement: Placement::default(),
+            policy: PolicyParameters::default(),
             returning_only: false,
             remembered_pages: None,
         }

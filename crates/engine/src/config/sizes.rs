@@ -170,9 +170,8 @@ impl TierConfig {
         let journal_bytes = journal_groups * u64::from(summary_frames) * page;
         let (mut dirty_order, mut dirty_max) = (None, u64::MAX);
         if let Some(cleaner) = &design.cleaner {
-            let shape = design.policy.shape(self.frames, &(cleaner.parameters)(&self.placement))?;
-            dirty_order = Some((design.policy, shape));
-            dirty_max = self.frames * u64::from((cleaner.dirty_percent)(&self.placement)) / 100;
+            dirty_order = Some((cleaner.policy)(self.frames, &self.policy)?);
+            dirty_max = self.frames * u64::from((cleaner.dirty_percent)(&self.policy)) / 100;
         }
         let placed = PlacedGeometry {
             homes,
@@ -180,7 +179,7 @@ impl TierConfig {
             slack,
             bad_max: self.frames.saturating_sub(needed + lost_max(self.frames)),
             kept_coming: staged + self.band_frames,
-            order: (design.policy, design.policy.shape(self.frames, &(design.parameters)(&self.placement))?),
+            order: (design.policy)(self.frames, &self.policy)?,
             dirty_order,
             dirty_max,
             selective: design.selective,

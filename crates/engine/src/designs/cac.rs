@@ -10,8 +10,8 @@
 //! What of CAC this is and what not is in docs/decisions/0011-cac-and-tac.md. The savings are the policy's
 //! defaults.
 
-use mezzanine_ground::replacement::Policy;
+use mezzanine_ground::replacement::greedy_dual::Config;
 
 use super::InPlace;
 
-pub(crate) const CAC: InPlace = InPlace::of(Policy::GreedyDual);
+pub(crate) const CAC: InPlace = InPlace::of(|frames, _| Ok(Config::new(frames)?.into()));

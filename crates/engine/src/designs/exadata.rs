@@ -8,15 +8,16 @@
 //! What its descriptions leave open is what other caches of the kind do: nothing is known of sizes and
 //! recovery. Objects are not told apart by type.
 
-use mezzanine_ground::replacement::Policy;
+use mezzanine_ground::replacement::lru::Config;
 
 use super::InPlace;
 use crate::config::{Admission, ConfigError, TierConfig};
 
-pub(crate) const EXADATA: InPlace = InPlace { on_entry: true, check, ..InPlace::of(Policy::Lru) };
+pub(crate) const EXADATA: InPlace =
+    InPlace { on_entry: true, check, ..InPlace::of(|frames, _| Ok(Config::new(frames)?.into())) };
 
 fn check(config: &TierConfig) -> Result<(), ConfigError> {
-    if config.placement.write_back || config.admission == Admission::Clean {
+    if config.policy.write_back || config.admission == Admission::Clean {
         return Ok(());
     }
     let reason =

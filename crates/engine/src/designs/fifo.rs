@@ -2,8 +2,8 @@
 //! FaCE-Basic's order with one version of each page, written in place: what FaCE gains by appending shows
 //! beside it.
 
-use mezzanine_ground::replacement::Policy;
+use mezzanine_ground::replacement::fifo::Config;
 
 use super::InPlace;
 
-pub(crate) const FIFO: InPlace = InPlace::of(Policy::Fifo);
+pub(crate) const FIFO: InPlace = InPlace::of(|frames, _| Ok(Config::new(frames)?.into()));

@@ -14,39 +14,49 @@
 //! What the papers leave open: the threshold of the runs that FaCE is compared with, and LRU-2's periods
 //! (docs/decisions/0007, 0008).
 
-use mezzanine_ground::replacement::Policy;
+use mezzanine_ground::replacement::PolicyConfig;
+use mezzanine_ground::replacement::lru_k::Config;
 
-use super::{Cleaner, InPlace, Values};
-use crate::config::{ConfigError, Placement, TierConfig};
+use super::{Cleaner, InPlace};
+use crate::config::{ConfigError, PolicyParameters, TierConfig};
 
 /// Dirty pages in per cent of the frames above which the cleaner works, where nothing else is said.
 const DIRTY_PERCENT: u32 = 50;
 
 pub(crate) const LC: InPlace = InPlace {
-    parameters,
-    cleaner: Some(Cleaner { parameters: of_dirty_pages, dirty_percent }),
+    cleaner: Some(Cleaner { policy: of_dirty_pages, dirty_percent }),
     check,
-    ..InPlace::of(Policy::LruK)
+    ..InPlace::of(policy)
 };
 
-fn parameters(placement: &Placement) -> Values {
-    let period = placement.correlated_period.map(|period| ("correlated-period", period));
-    let history = placement.history.map(|pages| ("history", pages));
-    period.into_iter().chain(history).collect()
+fn policy(frames: u64, parameters: &PolicyParameters) -> Result<PolicyConfig, ConfigError> {
+    let mut config = with_period(frames, parameters)?;
+    if let Some(pages) = parameters.history {
+        config = config.with_history(pages)?;
+    }
+    Ok(config.into())
 }
 
 /// What was cleaned or has left is no longer among the dirty pages, and what it was is not remembered there.
-fn of_dirty_pages(placement: &Placement) -> Values {
-    let period = placement.correlated_period.map(|period| ("correlated-period", period));
-    period.into_iter().chain([("history", 0)]).collect()
+fn of_dirty_pages(frames: u64, parameters: &PolicyParameters) -> Result<PolicyConfig, ConfigError> {
+    Ok(with_period(frames, parameters)?.with_history(0)?.into())
 }
 
-fn dirty_percent(placement: &Placement) -> u32 {
-    placement.dirty_percent.unwrap_or(DIRTY_PERCENT)
+/// What the orders of all pages and of the dirty ones have in common.
+fn with_period(frames: u64, parameters: &PolicyParameters) -> Result<Config, ConfigError> {
+    let config = Config::new(frames)?;
+    match parameters.correlated_period {
+        Some(references) => config.with_correlated_period(references),
+        None => Ok(config),
+    }
+}
+
+fn dirty_percent(parameters: &PolicyParameters) -> u32 {
+    parameters.dirty_percent.unwrap_or(DIRTY_PERCENT)
 }
 
 fn check(config: &TierConfig) -> Result<(), ConfigError> {
-    let percent = dirty_percent(&config.placement);
+    let percent = dirty_percent(&config.policy);
     if percent <= 100 {
         return Ok(());
     }

@@ -26,19 +26,17 @@ pub(crate) use lc::LC;
 pub(crate) use lru::LRU;
 pub(crate) use tac::TAC;
 
-use mezzanine_ground::replacement::Policy;
+use mezzanine_ground::replacement::PolicyConfig;
 
-use crate::config::{ConfigError, Design, Placement, TierConfig};
+use crate::config::{ConfigError, Design, PolicyParameters, TierConfig};
 
-/// Parameters of a policy, by name.
-type Values = Vec<(&'static str, u64)>;
+/// A replacement policy for so many frames.
+type MakePolicy = fn(u64, &PolicyParameters) -> Result<PolicyConfig, ConfigError>;
 
 /// What a design that writes in place consists of.
 pub(crate) struct InPlace {
     /// Which page leaves.
-    pub(crate) policy: Policy,
-    /// The policy's parameters.
-    pub(crate) parameters: fn(&Placement) -> Values,
+    pub(crate) policy: MakePolicy,
     /// Pages are admitted when they are read from disk, not when they leave the host's memory.
     pub(crate) on_entry: bool,
     /// Dirty pages are written to disk before they have to leave.
@@ -53,35 +51,22 @@ pub(crate) struct InPlace {
 
 impl InPlace {
     /// What is a replacement policy and nothing else.
-    const fn of(policy: Policy) -> Self {
-        Self {
-            policy,
-            parameters: none,
-            on_entry: false,
-            cleaner: None,
-            selective: false,
-            slots: false,
-            check: any,
-        }
+    const fn of(policy: MakePolicy) -> Self {
+        Self { policy, on_entry: false, cleaner: None, selective: false, slots: false, check: any }
     }
 }
 
 /// Dirty pages are brought to disk ahead of need, the coldest first.
 pub(crate) struct Cleaner {
-    /// The parameters of the policy by which it knows the coldest dirty page.
-    pub(crate) parameters: fn(&Placement) -> Values,
+    /// The policy by which it knows the coldest dirty page.
+    pub(crate) policy: MakePolicy,
     /// The share of the frames that may be dirty.
-    pub(crate) dirty_percent: fn(&Placement) -> u32,
+    pub(crate) dirty_percent: fn(&PolicyParameters) -> u32,
 }
 
 /// Any configuration.
 fn any(_config: &TierConfig) -> Result<(), ConfigError> {
     Ok(())
-}
-
-/// No parameters.
-fn none(_placement: &Placement) -> Values {
-    Vec::new()
 }
 
 /// Checks what is particular to designs that write in place.
@@ -98,8 +83,8 @@ pub(crate) fn check(config: &TierConfig, design: &InPlace) -> Result<(), ConfigE
 
 /// Refuses parameters of designs that were not chosen.
 pub(crate) fn check_foreign(config: &TierConfig) -> Result<(), ConfigError> {
-    let Placement { correlated_period, history, dirty_percent, write_back, .. } = config.placement;
-    let Placement { extent_pages, ageing_period, random_weight, extents, .. } = config.placement;
+    let PolicyParameters { correlated_period, history, dirty_percent, write_back, .. } = config.policy;
+    let PolicyParameters { extent_pages, ageing_period, random_weight, extents, .. } = config.policy;
     let given = [
         ("correlated_period", correlated_period.is_some(), Design::Lc),
         ("history", history.is_some(), Design::Lc),

@@ -14,28 +14,30 @@
 //! What the description leaves open is in docs/decisions/0011-cac-and-tac.md (temperature) and
 //! 0013-tac-and-its-slot-directory.md.
 
-use mezzanine_ground::replacement::Policy;
+use mezzanine_ground::replacement::PolicyConfig;
+use mezzanine_ground::replacement::temperature::Config;
 
-use super::{InPlace, Values};
-use crate::config::{ConfigError, Placement, SyncMode, TierConfig};
+use super::InPlace;
+use crate::config::{ConfigError, PolicyParameters, SyncMode, TierConfig};
 
-pub(crate) const TAC: InPlace = InPlace {
-    parameters,
-    on_entry: true,
-    selective: true,
-    slots: true,
-    check,
-    ..InPlace::of(Policy::Temperature)
-};
+pub(crate) const TAC: InPlace =
+    InPlace { on_entry: true, selective: true, slots: true, check, ..InPlace::of(policy) };
 
-fn parameters(placement: &Placement) -> Values {
-    let given = [
-        ("extent-pages", placement.extent_pages),
-        ("ageing-period", placement.ageing_period),
-        ("random-weight", placement.random_weight),
-        ("extents", placement.extents),
-    ];
-    given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+fn policy(frames: u64, parameters: &PolicyParameters) -> Result<PolicyConfig, ConfigError> {
+    let mut config = Config::new(frames)?;
+    if let Some(pages) = parameters.extent_pages {
+        config = config.with_extent_pages(pages)?;
+    }
+    if let Some(references) = parameters.ageing_period {
+        config = config.with_ageing_period(references)?;
+    }
+    if let Some(weight) = parameters.random_weight {
+        config = config.with_random_weight(weight)?;
+    }
+    if let Some(extents) = parameters.extents {
+        config = config.with_extents(extents)?;
+    }
+    Ok(config.into())
 }
 
 fn check(config: &TierConfig) -> Result<(), ConfigError> {

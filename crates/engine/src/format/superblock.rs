@@ -255,7 +255,7 @@ impl Superblock {
         let config = &mut self.config;
         let (mut state, mut design) = (self.state.code(), config.design.code());
         let (mut admission, mut sync_mode) = (config.admission.code(), config.sync_mode.code());
-        let mut dirty_percent = config.placement.dirty_percent.map_or(0, |percent| percent + 1);
+        let mut dirty_percent = config.policy.dirty_percent.map_or(0, |percent| percent + 1);
         visitor.always(0, SUPERBLOCK_MAGIC);
         visitor.always(8, FORMAT_VERSION);
         visitor.field(12, &mut state);
@@ -285,14 +285,14 @@ impl Superblock {
         visitor.field(156, &mut self.pending.timeline);
         visitor.field(160, &mut config.frames_max);
         visitor.field(168, &mut self.ring_shift);
-        visitor.setting(172, &mut config.placement.correlated_period);
-        visitor.setting(180, &mut config.placement.history);
+        visitor.setting(172, &mut config.policy.correlated_period);
+        visitor.setting(180, &mut config.policy.history);
         visitor.field(188, &mut dirty_percent);
-        visitor.flag(192, &mut config.placement.write_back);
-        visitor.setting(196, &mut config.placement.extent_pages);
-        visitor.setting(204, &mut config.placement.ageing_period);
-        visitor.setting(212, &mut config.placement.random_weight);
-        visitor.setting(220, &mut config.placement.extents);
+        visitor.flag(192, &mut config.policy.write_back);
+        visitor.setting(196, &mut config.policy.extent_pages);
+        visitor.setting(204, &mut config.policy.ageing_period);
+        visitor.setting(212, &mut config.policy.random_weight);
+        visitor.setting(220, &mut config.policy.extents);
         visitor.flag(228, &mut config.returning_only);
         visitor.setting(232, &mut config.remembered_pages);
         // Version 2 has zeros from here on, and so no nonces.
@@ -302,7 +302,7 @@ impl Superblock {
         visitor.field(1296, &mut self.redone_from);
         // Zero in tiers of earlier builds.
         visitor.field(1304, &mut self.durable_sequence);
-        config.placement.dirty_percent = dirty_percent.checked_sub(1);
+        config.policy.dirty_percent = dirty_percent.checked_sub(1);
         self.state = TierState::from_code(state).ok_or_else(|| unknown("state"))?;
         config.design = Design::from_code(design).ok_or_else(|| unknown("design"))?;
         config.admission = Admission::from_code(admission).ok_or_else(|| unknown("admission"))?;

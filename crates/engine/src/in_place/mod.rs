@@ -177,8 +177,7 @@ impl PlacedLayout {
     /// Takes what a tier of these sizes needs: bytes and alignment to an offset.
     pub(crate) fn compute(placed: &PlacedGeometry, take: &mut dyn FnMut(usize, usize) -> usize) -> Self {
         let homes = placed.homes as usize;
-        let (policy, shape) = &placed.order;
-        let dirty = placed.dirty_order.map_or(0, |(policy, shape)| policy.bytes(&shape));
+        let dirty = placed.dirty_order.map_or(0, |policy| policy.bytes());
         Self {
             control: take(size_of::<Placed>(), 64),
             homes: take(homes * size_of::<Home>(), 64),
@@ -187,7 +186,7 @@ impl PlacedLayout {
             deferred: take(homes * size_of::<DeferredFree>(), 64),
             leaving: take(homes * 4, 64),
             written: take(homes * 4, 64),
-            order: take(policy.bytes(shape), 64),
+            order: take(placed.order.bytes(), 64),
             dirty_order: take(dirty, 64),
             slots: match &placed.slots {
                 Some(geometry) => SlotLayout::compute(placed, geometry, take),
@@ -254,13 +253,12 @@ impl<'r> Homes<'r> {
     }
 
     fn order(&self) -> Order<'r> {
-        let (policy, shape) = &self.geometry.order;
-        policy.open(self.region, self.layout.order, shape)
+        self.geometry.order.open(self.region, self.layout.order)
     }
 
     fn dirty_order(&self) -> Option<Order<'r>> {
-        let (policy, shape) = self.geometry.dirty_order.as_ref()?;
-        Some(policy.open(self.region, self.layout.dirty_order, shape))
+        let policy = self.geometry.dirty_order.as_ref()?;
+        Some(policy.open(self.region, self.layout.dirty_order))
     }
 
     /// Homes in DEFERRED.
@@ -325,7 +323,7 @@ impl<'r> Homes<'r> {
     }
 
     fn key(&self, id: &PageId) -> PageKey {
-        let neighbours = self.geometry.order.0.looks_at_neighbours();
+        let neighbours = self.geometry.order.policy().looks_at_neighbours();
         PageKey(if neighbours { id.in_sequence() } else { id.hash() })
     }
 }

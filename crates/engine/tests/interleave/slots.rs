@@ -7,7 +7,7 @@
 //! the version that disk has, durably.
 
 use mezzanine_engine::planted::Bug;
-use mezzanine_engine::{Blank, Design, IdRange, Lookup, PageId, Placement, StageIn, StageKind, Tier};
+use mezzanine_engine::{Blank, Design, IdRange, Lookup, PageId, PolicyParameters, StageIn, StageKind, Tier};
 use mezzanine_ground::interleave::{explore, point};
 
 use crate::schedules::{check, finds};
@@ -22,11 +22,11 @@ fn id(block: u64) -> PageId {
 fn full() -> World {
     let mut config = tiny_of(Design::Tac, 1);
     // A page is as hot as it was often asked for.
-    config.placement = Placement {
+    config.policy = PolicyParameters {
         extent_pages: Some(1),
         random_weight: Some(1),
         ageing_period: Some(0),
-        ..Placement::default()
+        ..PolicyParameters::default()
     };
     let world = World::new(&config);
     for block in 0.. {

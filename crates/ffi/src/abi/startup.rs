@@ -6,10 +6,10 @@ use std::ptr::{self, NonNull};
 
 use mezzanine_engine::RedoPoint;
 
-use crate::at_rest::RelationFiles;
 use crate::host::Host;
 use crate::message::Refusal;
 use crate::modelled::FlashModel;
+use crate::relation_files::RelationFiles;
 use crate::settings::Settings;
 use crate::startup::{Adoption, Start};
 

@@ -17,7 +17,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Laid, Memory, PageKey, Parameter, ParameterDefault, ParameterKind, Replacement, Shape, piece};
+use super::parameter::{Field, Parameter, ParameterDefault, ParameterKind, checked_frames};
+use super::{Laid, Memory, PageKey, Replacement, piece};
+use crate::config::ConfigError;
 use crate::interleave::{AtomicU32, AtomicU64};
 use crate::region::shared;
 
@@ -42,6 +44,31 @@ const INSERT_REFERENCED: Parameter = Parameter {
     kind: ParameterKind::Switch,
     default: ParameterDefault::Value(0),
 };
+
+/// What CLOCK is configured by: its size, and what the literature leaves to implementations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub(super) frames: u32,
+    insert_referenced: bool,
+}
+
+impl Config {
+    /// The defaults for so many frames.
+    ///
+    /// # Errors
+    /// If there can be no policy of so many.
+    pub fn new(frames: u64) -> Result<Self, ConfigError> {
+        Ok(Self { frames: checked_frames(frames)?, insert_referenced: false })
+    }
+
+    /// Whether a page comes in with its reference bit set, so that the hand passes it once even if it is not
+    /// referenced again. Default: no, as with the page fault of textbooks; PostgreSQL does it (see the head
+    /// of this file).
+    #[must_use]
+    pub fn with_insert_referenced(self, insert_referenced: bool) -> Self {
+        Self { insert_referenced, ..self }
+    }
+}
 
 fn words(frames: u32) -> usize {
     frames.div_ceil(u64::BITS) as usize
@@ -86,19 +113,24 @@ impl Clock<'_> {
 }
 
 impl<'r> Laid<'r> for Clock<'r> {
-    const PARAMETERS: &'static [Parameter] = &[INSERT_REFERENCED];
+    type Config = Config;
+    const FIELDS: &'static [Field<Config>] = &[Field {
+        parameter: INSERT_REFERENCED,
+        get: |config| config.insert_referenced.into(),
+        with: |config, value| Ok(config.with_insert_referenced(INSERT_REFERENCED.checked(value)? != 0)),
+    }];
 
-    fn bytes(shape: &Shape) -> usize {
-        piece::<AtomicU32>(1) + 2 * piece::<Bits>(words(shape.frames))
+    fn bytes(config: &Config) -> usize {
+        piece::<AtomicU32>(1) + 2 * piece::<Bits>(words(config.frames))
     }
 
-    fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self {
+    fn laid(memory: &mut Memory<'r>, config: &Config) -> Self {
         Self {
-            frames: shape.frames,
-            insert_referenced: shape.value(&INSERT_REFERENCED) != 0,
+            frames: config.frames,
+            insert_referenced: config.insert_referenced,
             hand: memory.one(),
-            present: memory.take(words(shape.frames)),
-            referenced: memory.take(words(shape.frames)),
+            present: memory.take(words(config.frames)),
+            referenced: memory.take(words(config.frames)),
         }
     }
 }

@@ -3,22 +3,41 @@
 //! 1. `order` has the frames in the order of the last reference to their pages; coming in is one.
 
 use super::list::List;
-use super::{Laid, Memory, PageKey, Parameter, Replacement, Shape};
+use super::parameter::{Field, checked_frames};
+use super::{Laid, Memory, PageKey, Replacement};
+use crate::config::ConfigError;
 
 /// The page leaves that was not referenced for the longest time.
 pub struct Lru<'r> {
     order: List<'r>,
 }
 
-impl<'r> Laid<'r> for Lru<'r> {
-    const PARAMETERS: &'static [Parameter] = &[];
+/// What LRU is configured by: nothing but its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub(super) frames: u32,
+}
 
-    fn bytes(shape: &Shape) -> usize {
-        List::bytes(shape.frames, 1)
+impl Config {
+    /// For so many frames.
+    ///
+    /// # Errors
+    /// If there can be no policy of so many.
+    pub fn new(frames: u64) -> Result<Self, ConfigError> {
+        Ok(Self { frames: checked_frames(frames)? })
+    }
+}
+
+impl<'r> Laid<'r> for Lru<'r> {
+    type Config = Config;
+    const FIELDS: &'static [Field<Config>] = &[];
+
+    fn bytes(config: &Config) -> usize {
+        List::bytes(config.frames, 1)
     }
 
-    fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self {
-        Self { order: List::laid(memory, shape.frames, 1) }
+    fn laid(memory: &mut Memory<'r>, config: &Config) -> Self {
+        Self { order: List::laid(memory, config.frames, 1) }
     }
 }
 

@@ -34,7 +34,7 @@
 //!
 //! 1. A frame in the order is in one of `arrived`, `waiting` and `ranked`.
 //! 2. `arrived` is in the order in which its pages came.
-//! 3. `waiting` is in order of LAST (`rising`) and `ranked` of [`LruK::rank`] (`stairs`), both of which only
+//! 3. `waiting` is in order of LAST (`rising`) and `ranked` of `LruK::rank` (`stairs`), both of which only
 //!    rise.
 //! 4. HIST(p, 2) < HIST(p, 1) <= LAST(p) <= the time, and no two pages have the same HIST(p, 1), LAST(p), or
 //!    HIST(p, 2) above 0.
@@ -44,9 +44,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::history::History;
 use super::list::List;
+use super::parameter::{Field, Parameter, ParameterDefault, ParameterKind, checked_frames};
 use super::rising::{Key, Rising};
 use super::stairs::{Keys, LISTS, Stairs};
-use super::{Laid, Memory, PageKey, Parameter, ParameterDefault, ParameterKind, Replacement, Shape, piece};
+use super::{Laid, Memory, PageKey, Replacement, piece};
+use crate::config::ConfigError;
 use crate::interleave::AtomicU64;
 use crate::region::{Word, prefetch, shared};
 
@@ -90,6 +92,46 @@ const HISTORY: Parameter = Parameter {
     kind: ParameterKind::Pages,
     default: ParameterDefault::FramesOver(1),
 };
+
+/// What LRU-2 is configured by: its size, and what the paper calls its two periods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub(super) frames: u32,
+    /// In references.
+    correlated_period: u64,
+    /// In pages.
+    history: u32,
+}
+
+impl Config {
+    /// The defaults for so many frames.
+    ///
+    /// # Errors
+    /// If there can be no policy of so many.
+    pub fn new(frames: u64) -> Result<Self, ConfigError> {
+        let frames = checked_frames(frames)?;
+        let correlated_period = CORRELATED_PERIOD.default_of(frames);
+        Ok(Self { frames, correlated_period, history: HISTORY.default_of(frames) as u32 })
+    }
+
+    /// The correlated reference period (section 2.1.1), in `references`: after so many another one to the
+    /// same page counts as a new one. Default: an eighth of the frames.
+    ///
+    /// # Errors
+    /// If they are more than can be counted.
+    pub fn with_correlated_period(self, references: u64) -> Result<Self, ConfigError> {
+        Ok(Self { correlated_period: CORRELATED_PERIOD.checked(references)?, ..self })
+    }
+
+    /// The `pages` that have left whose last reference is remembered: what the paper's retained information
+    /// period comes to (section 2.1.2). Default: as many as there are frames.
+    ///
+    /// # Errors
+    /// If they are more than there can be frames.
+    pub fn with_history(self, pages: u64) -> Result<Self, ConfigError> {
+        Ok(Self { history: HISTORY.checked(pages)? as u32, ..self })
+    }
+}
 
 impl LruK<'_> {
     #[inline(always)]
@@ -252,27 +294,35 @@ const TWICE: u64 = 1 << 63;
 const RECALLED: u64 = 1 << 62;
 
 impl<'r> Laid<'r> for LruK<'r> {
-    const PARAMETERS: &'static [Parameter] = &[CORRELATED_PERIOD, HISTORY];
+    type Config = Config;
+    const FIELDS: &'static [Field<Config>] = &[
+        Field {
+            parameter: CORRELATED_PERIOD,
+            get: |config| config.correlated_period,
+            with: Config::with_correlated_period,
+        },
+        Field { parameter: HISTORY, get: |config| config.history.into(), with: Config::with_history },
+    ];
 
-    fn bytes(shape: &Shape) -> usize {
-        let frames = shape.frames;
+    fn bytes(config: &Config) -> usize {
+        let frames = config.frames;
         let own = piece::<Word>(1) + piece::<Block>(frames as usize);
         let heaps = Rising::<1>::bytes(frames, frames) + Stairs::<1>::bytes(frames, frames);
-        own + List::bytes(frames, 1 + LISTS) + heaps + History::bytes(shape.value(&HISTORY) as u32)
+        own + List::bytes(frames, 1 + LISTS) + heaps + History::bytes(config.history)
     }
 
-    fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self {
-        let (time, blocks) = (memory.one(), memory.take(shape.frames as usize));
-        let arrived = List::laid(memory, shape.frames, 1 + LISTS);
+    fn laid(memory: &mut Memory<'r>, config: &Config) -> Self {
+        let (time, blocks) = (memory.one(), memory.take(config.frames as usize));
+        let arrived = List::laid(memory, config.frames, 1 + LISTS);
         Self {
-            period: shape.value(&CORRELATED_PERIOD),
+            period: config.correlated_period,
             time,
             blocks,
             arrived,
-            waiting: Rising::laid(memory, shape.frames, shape.frames),
-            ranked: Stairs::laid(memory, shape.frames, shape.frames, arrived),
-            step_shift: (shape.frames / STEPS_PER_FRAMES).max(1).ilog2(),
-            history: History::laid(memory, shape.value(&HISTORY) as u32),
+            waiting: Rising::laid(memory, config.frames, config.frames),
+            ranked: Stairs::laid(memory, config.frames, config.frames, arrived),
+            step_shift: (config.frames / STEPS_PER_FRAMES).max(1).ilog2(),
+            history: History::laid(memory, config.history),
         }
     }
 }

@@ -6,8 +6,10 @@
 //! lines in the list at the end of this one.
 //!
 //! A policy knows frames by their numbers, `0..frames`, and pages by a key. It has no room for the pages,
-//! does no I/O and does not look anything up. Its state has a fixed size, which [`Policy::bytes`] tells
-//! beforehand, and lies in a [`Region`]: indexes instead of pointers, and valid when all its bytes are zero.
+//! does no I/O and does not look anything up. What it is told once is a `Config` of its own, which is checked
+//! when it is made; `parameter` is how its fields are called where they come from outside. Its state has a
+//! fixed size, which [`PolicyConfig::bytes`] tells beforehand, and lies in a [`Region`]: indexes instead of
+//! pointers, and valid when all its bytes are zero.
 //!
 //! What every policy keeps to:
 //!
@@ -24,36 +26,38 @@
 //! [`Replacement::admits`]), and which pages are dirty ([`Replacement::dirtied`], [`Replacement::cleaned`]).
 //! Where that is nothing to a policy it costs nothing.
 
+mod parameter;
+
 mod history;
 mod list;
 mod rising;
 mod stairs;
 
-mod fifo;
+pub mod fifo;
 
-mod lru;
+pub mod lru;
 
-mod clock;
+pub mod clock;
 
-mod lru_k;
+pub mod lru_k;
 
-mod greedy_dual;
+pub mod greedy_dual;
 
-mod temperature;
+pub mod temperature;
 
 use std::fmt;
-use std::ops::RangeInclusive;
 
 pub use clock::Clock;
 pub use fifo::Fifo;
 pub use greedy_dual::GreedyDual;
 pub use lru::Lru;
 pub use lru_k::LruK;
+use parameter::Field;
+pub use parameter::{Parameter, ParameterDefault, ParameterKind};
 pub use temperature::Temperature;
 
+use crate::config::ConfigError;
 pub use crate::region::prefetch;
-
-use crate::config::{ConfigError, FRAMES_MAX};
 use crate::region::{REGION_ALIGNMENT, Region, Shared};
 
 /// What a policy is told, and what it answers.
@@ -120,132 +124,33 @@ pub struct PageKey(pub u64);
 
 /// A policy as a structure in memory.
 trait Laid<'r>: Replacement + Sized {
-    const PARAMETERS: &'static [Parameter];
+    /// What it is told once, when it is made: checked, so that what it follows from it fits.
+    type Config: Copy + 'static;
+
+    /// The configuration's fields that have a name outside, in the order in which they are listed.
+    const FIELDS: &'static [Field<Self::Config>];
 
     /// Whether pages with consecutive keys are neighbours to it.
     const LOOKS_AT_NEIGHBOURS: bool = false;
 
     /// Bytes of its state.
-    fn bytes(shape: &Shape) -> usize;
+    fn bytes(config: &Self::Config) -> usize;
 
     /// Takes [`Self::bytes`] of memory and finds there what others have put in order, or nothing if all is
     /// zero.
-    fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self;
-}
-
-/// A parameter of a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// As it is written in configurations.
-    pub name: &'static str,
-    /// One line for people.
-    pub help: &'static str,
-    /// What its value is.
-    pub kind: ParameterKind,
-    /// The value where none is given.
-    pub default: ParameterDefault,
-}
-
-/// What the value of a parameter is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParameterKind {
-    /// On (1) or off (0).
-    Switch,
-    /// A number of pages to remember. More than there are is as good as all of them.
-    Pages,
-    /// A number of references.
-    References,
-    /// A number of something else, between these two.
-    Number(u64, u64),
-}
-
-/// The value of a parameter that is not given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParameterDefault {
-    /// This value.
-    Value(u64),
-    /// The number of frames, divided by this.
-    FramesOver(u64),
-}
-
-impl ParameterKind {
-    /// The smallest and the largest value.
-    pub fn range(self) -> RangeInclusive<u64> {
-        match self {
-            Self::Switch => 0..=1,
-            Self::Pages => 0..=FRAMES_MAX,
-            Self::References => 0..=u64::MAX / 4,
-            Self::Number(least, most) => least..=most,
-        }
-    }
-}
-
-/// How large a policy's structure is and what its parameters are: checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    frames: u32,
-    parameters: &'static [Parameter],
-    values: [u64; PARAMETERS_MAX],
-}
-
-/// Most parameters of one policy.
-const PARAMETERS_MAX: usize = 4;
-
-impl Shape {
-    /// The frames that the policy orders.
-    pub fn frames(&self) -> u32 {
-        self.frames
-    }
-
-    /// The parameters and their values.
-    pub fn parameters(&self) -> impl Iterator<Item = (&'static Parameter, u64)> + '_ {
-        self.parameters.iter().zip(self.values)
-    }
-
-    /// The value of one of the policy's own parameters.
-    fn value(&self, parameter: &Parameter) -> u64 {
-        let mut values = self.parameters();
-        let found = values.find(|(known, _)| known.name == parameter.name);
-        found.expect("a policy asks for parameters that it lists").1
-    }
+    fn laid(memory: &mut Memory<'r>, config: &Self::Config) -> Self;
 }
 
 impl Policy {
-    /// The frames and parameters of a structure: `given` ones, and defaults for all others.
+    /// Its configuration for so many frames: the `given` parameters, by their names, and defaults for all
+    /// others.
     ///
     /// # Errors
     /// Names the parameter that is unknown to the policy or out of range, or `frames`, with the reason and
     /// what to do.
-    pub fn shape(self, frames: u64, given: &[(&'static str, u64)]) -> Result<Shape, ConfigError> {
-        if !(1..=FRAMES_MAX).contains(&frames) {
-            let advice = format!("use {}", frames.clamp(1, FRAMES_MAX));
-            return Err(ConfigError::new(
-                "frames",
-                format!("{frames} is not between 1 and {FRAMES_MAX}"),
-                advice,
-            ));
-        }
-        let parameters = self.parameters();
-        let mut shape = Shape { frames: frames as u32, parameters, values: [0; PARAMETERS_MAX] };
-        for (value, parameter) in shape.values.iter_mut().zip(parameters) {
-            *value = match parameter.default {
-                ParameterDefault::Value(value) => value,
-                ParameterDefault::FramesOver(divisor) => frames / divisor,
-            };
-        }
-        for &(name, value) in given {
-            let Some(index) = parameters.iter().position(|parameter| parameter.name == name) else {
-                return Err(self.foreign(name));
-            };
-            let range = parameters[index].kind.range();
-            if !range.contains(&value) {
-                let (least, most) = range.into_inner();
-                let reason = format!("{value} is not between {least} and {most}");
-                return Err(ConfigError::new(name, reason, format!("use {}", value.clamp(least, most))));
-            }
-            shape.values[index] = value;
-        }
-        Ok(shape)
+    pub fn configured(self, frames: u64, given: &[(&'static str, u64)]) -> Result<PolicyConfig, ConfigError> {
+        let defaults = self.defaults(frames)?;
+        given.iter().try_fold(defaults, |config, &(name, value)| config.with(name, value))
     }
 
     /// What to say of a parameter that the policy does not have.
@@ -253,7 +158,7 @@ impl Policy {
         let of = |policy: &Self| policy.parameters().iter().any(|parameter| parameter.name == name);
         let others: Vec<_> =
             Self::ALL.iter().filter(|policy| of(policy)).map(|policy| policy.name()).collect();
-        let advice = match self.parameters() {
+        let advice = match self.parameters().as_slice() {
             [] => "leave it out".to_owned(),
             own => {
                 let own: Vec<_> = own.iter().map(|parameter| parameter.name).collect();
@@ -266,25 +171,23 @@ impl Policy {
         };
         ConfigError::new(name, reason, advice)
     }
+}
 
+impl PolicyConfig {
     /// The structure at `offset` in a region: what is there already, or an empty one if all is zero.
     ///
     /// # Panics
     /// If `offset` is not a multiple of 64 or the region ends before [`Self::bytes`] from there on.
-    pub fn open<'r>(self, region: &'r Region, offset: usize, shape: &Shape) -> Order<'r> {
+    pub fn open<'r>(&self, region: &'r Region, offset: usize) -> Order<'r> {
         let mut memory = Memory { region, next: offset };
-        let order = self.laid(&mut memory, shape);
-        assert_eq!(
-            memory.next - offset,
-            self.bytes(shape),
-            "the size that was computed is the size that is used"
-        );
+        let order = self.laid(&mut memory);
+        assert_eq!(memory.next - offset, self.bytes(), "the size that was computed is the size that is used");
         order
     }
 
     /// A region for one structure alone.
-    pub fn region(self, shape: &Shape) -> Region {
-        Region::heap(self.bytes(shape).next_multiple_of(REGION_ALIGNMENT))
+    pub fn region(&self) -> Region {
+        Region::heap(self.bytes().next_multiple_of(REGION_ALIGNMENT))
     }
 }
 
@@ -332,10 +235,22 @@ macro_rules! policies {
             $($(#[$what])+ $policy),+
         }
 
+        /// A policy with its configuration, from which the size of its structure follows: checked.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum PolicyConfig {
+            $($(#[$what])+ $policy($module::Config)),+
+        }
+
         /// A policy's structure in memory.
         pub enum Order<'r> {
             $($(#[$what])+ $policy($module::$structure<'r>)),+
         }
+
+        $(impl From<$module::Config> for PolicyConfig {
+            fn from(config: $module::Config) -> Self {
+                Self::$policy(config)
+            }
+        })+
 
         impl Policy {
             /// Every policy.
@@ -347,8 +262,13 @@ macro_rules! policies {
             }
 
             /// The parameters that it has.
-            pub fn parameters(self) -> &'static [Parameter] {
-                match self { $(Self::$policy => <$module::$structure<'_> as Laid<'_>>::PARAMETERS),+ }
+            pub fn parameters(self) -> Vec<&'static Parameter> {
+                match self {
+                    $(Self::$policy => {
+                        let fields = <$module::$structure<'static> as Laid<'static>>::FIELDS;
+                        fields.iter().map(|field| &field.parameter).collect()
+                    })+
+                }
             }
 
             /// Whether it matters to it that consecutive pages have consecutive keys. To others a key is a
@@ -357,13 +277,51 @@ macro_rules! policies {
                 match self { $(Self::$policy => <$module::$structure<'_> as Laid<'_>>::LOOKS_AT_NEIGHBOURS),+ }
             }
 
-            /// Bytes of memory that its structure takes.
-            pub fn bytes(self, shape: &Shape) -> usize {
-                match self { $(Self::$policy => <$module::$structure<'_> as Laid<'_>>::bytes(shape)),+ }
+            fn defaults(self, frames: u64) -> Result<PolicyConfig, ConfigError> {
+                match self { $(Self::$policy => $module::Config::new(frames).map(PolicyConfig::$policy)),+ }
+            }
+        }
+
+        impl PolicyConfig {
+            /// The policy.
+            pub const fn policy(&self) -> Policy {
+                match self { $(Self::$policy(_) => Policy::$policy),+ }
             }
 
-            fn laid<'r>(self, memory: &mut Memory<'r>, shape: &Shape) -> Order<'r> {
-                match self { $(Self::$policy => Order::$policy(Laid::laid(memory, shape))),+ }
+            /// The frames that the policy orders.
+            pub const fn frames(&self) -> u32 {
+                match self { $(Self::$policy(config) => config.frames),+ }
+            }
+
+            /// The parameters and their values.
+            pub fn parameters(&self) -> Vec<(&'static Parameter, u64)> {
+                match self {
+                    $(Self::$policy(config) => {
+                        parameter::values(config, <$module::$structure<'static> as Laid<'static>>::FIELDS)
+                    })+
+                }
+            }
+
+            /// With another value of the parameter that has this name.
+            fn with(self, name: &'static str, value: u64) -> Result<Self, ConfigError> {
+                match self {
+                    $(Self::$policy(config) => {
+                        let fields = <$module::$structure<'static> as Laid<'static>>::FIELDS;
+                        let changed = parameter::with(config, fields, name, value);
+                        changed.ok_or_else(|| self.policy().foreign(name))?.map(Self::$policy)
+                    })+
+                }
+            }
+
+            /// Bytes of memory that the policy's structure takes.
+            pub fn bytes(&self) -> usize {
+                match self {
+                    $(Self::$policy(config) => <$module::$structure<'_> as Laid<'_>>::bytes(config)),+
+                }
+            }
+
+            fn laid<'r>(&self, memory: &mut Memory<'r>) -> Order<'r> {
+                match self { $(Self::$policy(config) => Order::$policy(Laid::laid(memory, config))),+ }
             }
         }
 

@@ -6,9 +6,9 @@ use super::Each;
 
 /// Has a policy of so many frames do something.
 fn with(policy: Policy, frames: u64, given: &[(&'static str, u64)], work: &dyn Fn(&dyn Replacement)) {
-    let shape = policy.shape(frames, given).unwrap();
-    let region = policy.region(&shape);
-    policy.open(&region, 0, &shape).visit(Each(&|order| {
+    let config = policy.configured(frames, given).unwrap();
+    let region = config.region();
+    config.open(&region, 0).visit(Each(&|order| {
         work(order);
         order.check();
     }));

@@ -8,8 +8,8 @@ mod models;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-use mezzanine_ground::replacement::{PageKey, Policy, Replacement, Shape, Visitor};
-use models::{Fifo, GreedyDual, Lru, Model, Tac, clock, lru_2};
+use mezzanine_ground::replacement::{PageKey, Policy, PolicyConfig, Replacement, Visitor, clock, lru_k};
+use models::{Fifo, GreedyDual, Lru, Model, Tac, lru_2};
 
 /// splitmix64.
 struct Random(u64);
@@ -117,14 +117,14 @@ fn same<T: PartialEq + Debug>(operation: usize, is: T, ought: T) -> Result<T, St
 fn compare(
     policy: Policy,
     given: &[(&'static str, u64)],
-    model: impl Fn(&Shape) -> Box<dyn Model>,
+    model: impl Fn(&PolicyConfig) -> Box<dyn Model>,
 ) -> Result<(), String> {
     for (seed, frames) in [1, 2, 3, 7, 31, 64, 65, 200].into_iter().enumerate() {
-        let shape = policy.shape(frames, given).unwrap();
-        let region = policy.region(&shape);
-        let order = policy.open(&region, 0, &shape);
+        let config = policy.configured(frames, given).unwrap();
+        let region = config.region();
+        let order = config.open(&region, 0);
         let seed = seed as u64 + 100;
-        let compared = Compared { frames: shape.frames(), seed, model: &mut *model(&shape) };
+        let compared = Compared { frames: config.frames(), seed, model: &mut *model(&config) };
         order
             .visit(compared)
             .map_err(|what| format!("{policy} {given:?}, {frames} frames, seed {seed}: {what}"))?;
@@ -142,7 +142,7 @@ fn fifo_and_lru_are_queues() {
 fn clock_is_a_dial_with_a_hand() {
     for set in [false, true] {
         let given = [("clock-insert-referenced", u64::from(set))];
-        compare(Policy::Clock, &given, |shape| clock(shape, set)).unwrap();
+        compare(Policy::Clock, &given, |config| models::clock(config, set)).unwrap();
     }
 }
 
@@ -154,7 +154,8 @@ fn lru_2_is_figure_2_1() {
             compare(Policy::LruK, &given, |_| lru_2(period, history)).unwrap();
         }
     }
-    compare(Policy::LruK, &[], |shape| lru_2(u64::from(shape.frames()) / 8, shape.frames().into())).unwrap();
+    compare(Policy::LruK, &[], |config| lru_2(u64::from(config.frames()) / 8, config.frames().into()))
+        .unwrap();
 }
 
 #[test]
@@ -177,37 +178,37 @@ fn temperatures_are_sums_that_are_halved() {
                 ("extents", extents),
                 ("random-weight", random_weight),
             ];
-            compare(Policy::Temperature, &given, |shape| Box::new(Tac::new(shape))).unwrap();
+            compare(Policy::Temperature, &given, |config| Box::new(Tac::new(config))).unwrap();
         }
     }
-    compare(Policy::Temperature, &[], |shape| Box::new(Tac::new(shape))).unwrap();
+    compare(Policy::Temperature, &[], |config| Box::new(Tac::new(config))).unwrap();
 }
 
 /// A policy with parameters, beside the model of another.
-type Mistaken = (Policy, &'static [(&'static str, u64)], fn(&Shape) -> Box<dyn Model>);
+type Mistaken = (Policy, &'static [(&'static str, u64)], fn(&PolicyConfig) -> Box<dyn Model>);
 
 #[test]
 fn other_models_are_told_apart() {
     let mistaken: [Mistaken; 14] = [
         (Policy::Fifo, &[], |_| Box::new(Lru::default())),
         (Policy::Lru, &[], |_| Box::new(Fifo::default())),
-        (Policy::Clock, &[], |shape| clock(shape, true)),
+        (Policy::Clock, &[], |config| models::clock(config, true)),
         (Policy::LruK, &[], |_| lru_2(0, 0)),
-        (Policy::LruK, &[("correlated-period", 5)], |shape| lru_2(4, shape.frames().into())),
-        (Policy::LruK, &[("correlated-period", 5)], |shape| lru_2(6, shape.frames().into())),
+        (Policy::LruK, &[("correlated-period", 5)], |config| lru_2(4, config.frames().into())),
+        (Policy::LruK, &[("correlated-period", 5)], |config| lru_2(6, config.frames().into())),
         (Policy::LruK, &[("history", 20)], |_| lru_2(0, 19)),
         (Policy::GreedyDual, &[], |_| Box::new(Lru::default())),
         (Policy::GreedyDual, &[("write-saving", 3_000)], |_| Box::new(GreedyDual::new(1_200, 3_000))),
         (Policy::GreedyDual, &[("write-saving", 10)], |_| Box::new(GreedyDual::new(2_430, 0))),
-        (Policy::Temperature, &[("extent-pages", 2)], |shape| {
-            Tac::new(shape).but(|tac| tac.extent_pages = 3)
+        (Policy::Temperature, &[("extent-pages", 2)], |config| {
+            Tac::new(config).but(|tac| tac.extent_pages = 3)
         }),
-        (Policy::Temperature, &[("ageing-period", 50)], |shape| Tac::new(shape).but(|tac| tac.period = 51)),
-        (Policy::Temperature, &[("extent-pages", 4), ("random-weight", 9)], |shape| {
-            Tac::new(shape).but(|tac| tac.random_weight = 8.0)
+        (Policy::Temperature, &[("ageing-period", 50)], |config| Tac::new(config).but(|tac| tac.period = 51)),
+        (Policy::Temperature, &[("extent-pages", 4), ("random-weight", 9)], |config| {
+            Tac::new(config).but(|tac| tac.random_weight = 8.0)
         }),
-        (Policy::Temperature, &[("extent-pages", 1), ("extents", 20)], |shape| {
-            Tac::new(shape).but(|tac| tac.remembered = 21)
+        (Policy::Temperature, &[("extent-pages", 1), ("extents", 20)], |config| {
+            Tac::new(config).but(|tac| tac.remembered = 21)
         }),
     ];
     for (policy, given, model) in mistaken {
@@ -219,9 +220,9 @@ fn other_models_are_told_apart() {
 #[test]
 fn what_lies_in_the_memory_is_found_there_again() {
     for policy in Policy::ALL {
-        let shape = policy.shape(8, &[]).unwrap();
-        let region = policy.region(&shape);
-        let each = |work: &dyn Fn(&dyn Replacement)| policy.open(&region, 0, &shape).visit(Each(work));
+        let config = policy.configured(8, &[]).unwrap();
+        let region = config.region();
+        let each = |work: &dyn Fn(&dyn Replacement)| config.open(&region, 0).visit(Each(work));
         for frame in 0..8 {
             each(&|order| order.inserted(frame, PageKey(frame.into())));
         }
@@ -230,11 +231,11 @@ fn what_lies_in_the_memory_is_found_there_again() {
         let mut left = BTreeSet::new();
         for _ in 0..7 {
             each(&|order| order.check());
-            policy.open(&region, 0, &shape).visit(Each(&|order| assert!(!order.contains(3))));
-            left.insert(policy.open(&region, 0, &shape).visit(Victim).unwrap());
+            config.open(&region, 0).visit(Each(&|order| assert!(!order.contains(3))));
+            left.insert(config.open(&region, 0).visit(Victim).unwrap());
         }
         assert_eq!(left, [0, 1, 2, 4, 5, 6, 7].into(), "{policy}");
-        assert_eq!(policy.open(&region, 0, &shape).visit(Victim), None, "{policy}");
+        assert_eq!(config.open(&region, 0).visit(Victim), None, "{policy}");
     }
 }
 
@@ -261,7 +262,7 @@ impl Visitor for Victim {
 #[test]
 fn parameters_are_checked() {
     let wrong = |policy: Policy, frames, given: &[(&'static str, u64)], words: &[&str]| {
-        let error = policy.shape(frames, given).unwrap_err().to_string();
+        let error = policy.configured(frames, given).unwrap_err().to_string();
         for word in words {
             assert!(error.contains(word), "{word:?} is missing in: {error}");
         }
@@ -282,10 +283,38 @@ fn parameters_are_checked() {
 }
 
 #[test]
+fn each_parameter_is_one_field_of_its_policy() {
+    for policy in Policy::ALL {
+        let defaults = policy.configured(1000, &[]).unwrap();
+        assert_eq!((defaults.policy(), defaults.frames()), (*policy, 1000));
+        for (index, (parameter, default)) in defaults.parameters().into_iter().enumerate() {
+            let other = if default == 0 { 1 } else { default - 1 };
+            let changed = policy.configured(1000, &[(parameter.name, other)]).unwrap();
+            let mut expected = defaults.parameters();
+            expected[index].1 = other;
+            assert_eq!(changed.parameters(), expected, "{policy} {}", parameter.name);
+        }
+    }
+}
+
+#[test]
+fn a_typed_configuration_is_what_its_parameters_say() {
+    let clock = clock::Config::new(9).unwrap().with_insert_referenced(true);
+    assert_eq!(Ok(clock.into()), Policy::Clock.configured(9, &[("clock-insert-referenced", 1)]));
+    let lru_2 = lru_k::Config::new(9).unwrap();
+    assert_eq!(
+        lru_2.with_correlated_period(4).and_then(|config| config.with_history(20)).map(PolicyConfig::LruK),
+        Policy::LruK.configured(9, &[("correlated-period", 4), ("history", 20)])
+    );
+    let error = lru_2.with_history(1 << 32).unwrap_err();
+    assert_eq!((error.parameter, error.advice.as_str()), ("history", "use 4294967294"));
+}
+
+#[test]
 fn the_size_is_told_beforehand() {
     let bytes_per_frame = |policy: Policy| {
         let frames = 1 << 20;
-        policy.bytes(&policy.shape(frames, &[]).unwrap()) as f64 / frames as f64
+        policy.configured(frames, &[]).unwrap().bytes() as f64 / frames as f64
     };
     for (policy, bytes) in [
         (Policy::Fifo, 8.0),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezzanine_ground::replacement::Shape;
+use mezzanine_ground::replacement::PolicyConfig;
 
 /// A policy's plain description. What most need not know has nothing as its default.
 pub(crate) trait Model {
@@ -147,8 +147,8 @@ impl Model for Lru2 {
     }
 }
 
-pub(crate) fn clock(shape: &Shape, insert_referenced: bool) -> Box<dyn Model> {
-    Box::new(Clock { dial: vec![None; shape.frames() as usize], hand: 0, insert_referenced })
+pub(crate) fn clock(config: &PolicyConfig, insert_referenced: bool) -> Box<dyn Model> {
+    Box::new(Clock { dial: vec![None; config.frames() as usize], hand: 0, insert_referenced })
 }
 
 pub(crate) fn lru_2(period: u64, history: u64) -> Box<dyn Model> {
@@ -245,8 +245,8 @@ fn truncated(temperature: f64) -> f64 {
 }
 
 impl Tac {
-    pub(crate) fn new(shape: &Shape) -> Self {
-        let value = |name| shape.parameters().find(|(known, _)| known.name == name).unwrap().1;
+    pub(crate) fn new(config: &PolicyConfig) -> Self {
+        let value = |name| config.parameters().iter().find(|(known, _)| known.name == name).unwrap().1;
         Self {
             extent_pages: value("extent-pages"),
             period: value("ageing-period"),

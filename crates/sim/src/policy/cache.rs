@@ -4,14 +4,13 @@
 //! 2. Exactly the frames below `used` have a page, and they are the ones in the policy's order.
 
 use mezzanine_engine::{PageId, Region, Returning};
-use mezzanine_ground::replacement::{PageKey, Policy, Replacement, Shape, Visitor, prefetch};
+use mezzanine_ground::replacement::{PageKey, PolicyConfig, Replacement, Visitor, prefetch};
 
 use super::counts::{Access, Counts};
 
 /// A cache that holds pages' numbers and no pages.
 pub struct Cache {
-    policy: Policy,
-    shape: Shape,
+    policy: PolicyConfig,
     /// What the policy keeps.
     region: Region,
     /// By page: its frame, counted from 1; 0 is none.
@@ -32,13 +31,12 @@ const FILE: u64 = 1;
 
 impl Cache {
     /// An empty cache.
-    pub fn new(policy: Policy, shape: Shape) -> Self {
+    pub fn new(policy: PolicyConfig) -> Self {
         Self {
             policy,
-            shape,
-            region: policy.region(&shape),
+            region: policy.region(),
             frame_of: Vec::new(),
-            page_of: vec![0; shape.frames() as usize],
+            page_of: vec![0; policy.frames() as usize],
             used: 0,
             remembered: None,
             requests: [0; 2],
@@ -57,21 +55,16 @@ impl Cache {
 
     /// Bytes of memory that a cache takes when it is made. To these come up to [`Self::BYTES_PER_PAGE`] for
     /// each page that it meets.
-    pub fn bytes(policy: Policy, shape: &Shape) -> u64 {
-        policy.bytes(shape) as u64 + u64::from(shape.frames()) * 4
+    pub fn bytes(policy: &PolicyConfig) -> u64 {
+        policy.bytes() as u64 + u64::from(policy.frames()) * 4
     }
 
     /// Most bytes for each distinct page; the array is made larger in steps of a half.
     pub const BYTES_PER_PAGE: u64 = 6;
 
     /// The policy.
-    pub fn policy(&self) -> Policy {
-        self.policy
-    }
-
-    /// Frames and parameters.
-    pub fn shape(&self) -> &Shape {
-        &self.shape
+    pub fn policy(&self) -> &PolicyConfig {
+        &self.policy
     }
 
     /// Makes requests, all of whose pages' numbers are below `pages`. To the policy the numbers are the
@@ -90,7 +83,7 @@ impl Cache {
     /// If a page's number has no name.
     pub fn run_with_names(&mut self, accesses: &[Access], names: &[u64]) {
         let pages = u32::try_from(names.len()).expect("pages have 31 bits");
-        if self.policy.looks_at_neighbours() {
+        if self.policy.policy().looks_at_neighbours() {
             self.run_named(accesses, pages, |page| PageKey(names[page as usize]));
         } else {
             self.run(accesses, pages);
@@ -104,7 +97,7 @@ impl Cache {
             self.frame_of.resize(pages as usize, 0);
         }
         let mut written = 0;
-        let order = self.policy.open(&self.region, 0, &self.shape);
+        let order = self.policy.open(&self.region, 0);
         let run = Run {
             accesses,
             name,
@@ -136,8 +129,8 @@ impl Cache {
         for (frame, page) in self.page_of.iter().enumerate().take(self.used as usize) {
             assert_eq!(self.frame_of[*page as usize], frame as u32 + 1, "invariant 1");
         }
-        let order = self.policy.open(&self.region, 0, &self.shape);
-        order.visit(Check { frames: self.shape.frames(), used: self.used });
+        let order = self.policy.open(&self.region, 0);
+        order.visit(Check { frames: self.policy.frames(), used: self.used });
     }
 }
 

@@ -59,8 +59,8 @@ impl Curve {
         let runs = |point: Setting| {
             let runs = match point.sizes() {
                 _ if follows(&point) => Runs::Distances(point.frames()),
-                Sizes::InPlace(policy, shape) => {
-                    Runs::Cache(Box::new(Cache::new(*policy, *shape).returning(point.remembered())))
+                Sizes::InPlace(policy) => {
+                    Runs::Cache(Box::new(Cache::new(*policy).returning(point.remembered())))
                 }
                 Sizes::Queue(geometry) => Runs::Queue(Box::new(Queue::new(geometry))),
             };
@@ -75,8 +75,8 @@ impl Curve {
     pub fn bytes(points: &[Setting], pages: u64) -> u64 {
         let follows = follows(points);
         let of = |point: &Setting| match point.sizes() {
-            Sizes::InPlace(policy, shape) => {
-                Cache::bytes(*policy, shape)
+            Sizes::InPlace(policy) => {
+                Cache::bytes(policy)
                     + Returning::bytes(point.remembered()) as u64
                     + pages * Cache::BYTES_PER_PAGE
             }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use mezzanine_engine::{
     ConfigError, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MIN, Returning, TierConfig,
 };
-use mezzanine_ground::replacement::{Parameter, ParameterDefault, ParameterKind, Policy, Shape};
+use mezzanine_ground::replacement::{Parameter, ParameterDefault, ParameterKind, Policy, PolicyConfig};
 
 /// A design whose replacement can be run alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,15 +65,15 @@ impl Design {
 
     /// The parameters that it has: its own, and those of admission, which all have.
     pub fn parameters(self) -> impl Iterator<Item = &'static Parameter> {
-        self.own_parameters().iter().chain(OF_ADMISSION)
+        self.own_parameters().into_iter().chain(OF_ADMISSION)
     }
 
-    fn own_parameters(self) -> &'static [Parameter] {
+    fn own_parameters(self) -> Vec<&'static Parameter> {
         match self {
             Self::InPlace(policy) => policy.parameters(),
             Self::Exadata => Policy::Lru.parameters(),
-            Self::Queue(mezzanine_engine::Design::FaceGsc) => &[GROUP_PAGES, SURVIVORS_MAX],
-            Self::Queue(_) => &[GROUP_PAGES],
+            Self::Queue(mezzanine_engine::Design::FaceGsc) => vec![&GROUP_PAGES, &SURVIVORS_MAX],
+            Self::Queue(_) => vec![&GROUP_PAGES],
         }
     }
 }
@@ -138,7 +138,7 @@ pub struct Setting {
 /// What follows from frames and parameters.
 #[derive(Clone, Debug)]
 pub(super) enum Sizes {
-    InPlace(Policy, Shape),
+    InPlace(PolicyConfig),
     Queue(Box<Geometry>),
 }
 
@@ -154,8 +154,8 @@ impl Setting {
         let own: Vec<_> = given.iter().copied().filter(|(name, _)| !of_admission(name)).collect();
         let sizes = match design {
             Design::Queue(queue) => Sizes::Queue(Box::new(queue_of(queue, frames, &own, remembered)?)),
-            Design::InPlace(policy) => Sizes::InPlace(policy, policy.shape(frames, &own)?),
-            Design::Exadata => Sizes::InPlace(Policy::Lru, Policy::Lru.shape(frames, &own)?),
+            Design::InPlace(policy) => Sizes::InPlace(policy.configured(frames, &own)?),
+            Design::Exadata => Sizes::InPlace(Policy::Lru.configured(frames, &own)?),
         };
         Ok(Self { design, sizes, remembered })
     }
@@ -173,7 +173,7 @@ impl Setting {
     /// The frames: for a queue those of group summaries, and those that are kept free, among them.
     pub fn frames(&self) -> u64 {
         match &self.sizes {
-            Sizes::InPlace(_, shape) => shape.frames().into(),
+            Sizes::InPlace(policy) => policy.frames().into(),
             Sizes::Queue(geometry) => geometry.frames(),
         }
     }
@@ -181,13 +181,13 @@ impl Setting {
     /// The names and values of the design's parameters; those of admission only if it chooses.
     pub fn parameters(&self) -> Vec<(&'static str, u64)> {
         let value = |name| match &self.sizes {
-            Sizes::InPlace(_, shape) => {
-                shape.parameters().find(|(known, _)| known.name == name).map(|found| found.1)
+            Sizes::InPlace(policy) => {
+                policy.parameters().iter().find(|(known, _)| known.name == name).map(|found| found.1)
             }
             Sizes::Queue(geometry) if name == GROUP_PAGES.name => Some(geometry.group_pages()),
             Sizes::Queue(geometry) => Some(geometry.config().survivors_max.into()),
         };
-        let own = self.design.own_parameters().iter();
+        let own = self.design.own_parameters().into_iter();
         let mut values: Vec<_> = own.filter_map(|known| Some((known.name, value(known.name)?))).collect();
         if self.remembered > 0 {
             values.extend([(RETURNING_ONLY.name, 1), (REMEMBERED_PAGES.name, self.remembered)]);
@@ -198,7 +198,7 @@ impl Setting {
     /// Bytes that the replacement itself keeps: for a queue all of the tier's memory, staging apart.
     pub fn policy_bytes(&self) -> u64 {
         match &self.sizes {
-            Sizes::InPlace(policy, shape) => (policy.bytes(shape) + Returning::bytes(self.remembered)) as u64,
+            Sizes::InPlace(policy) => (policy.bytes() + Returning::bytes(self.remembered)) as u64,
             Sizes::Queue(geometry) => (geometry.region_bytes() - geometry.staging_bytes()) as u64,
         }
     }

@@ -292,7 +292,7 @@ impl Setup {
         };
         let mut config = TierConfig::for_flash_bytes_of(design, PAGE_SIZE_MIN, flash_bytes);
         config.admission = self.admission;
-        config.placement.write_back = design == Design::Exadata && self.admission != Admission::Clean;
+        config.policy.write_back = design == Design::Exadata && self.admission != Admission::Clean;
         config.sync_mode = self.sync_mode;
         config
     }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use mezzanine_device::memory::{MemoryDevice, Random};
 use mezzanine_volume::{
-    Admission, AttachOptions, Design, HeaderGuard, MemorySidecar, Placement, SidecarStore, SyncMode,
+    Admission, AttachOptions, Design, HeaderGuard, MemorySidecar, PolicyParameters, SidecarStore, SyncMode,
     TierConfig, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile,
 };
 
@@ -34,7 +34,7 @@ pub fn small_tier(design: Design, admission: Admission, sync_mode: SyncMode) -> 
         design,
         admission,
         sync_mode,
-        placement: Placement { write_back: design == Design::Exadata, ..Placement::default() },
+        policy: PolicyParameters { write_back: design == Design::Exadata, ..PolicyParameters::default() },
         ..TierConfig::new(PAGE as u32, 104)
     }
 }

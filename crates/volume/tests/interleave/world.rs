@@ -10,8 +10,8 @@ use mezzanine_device::memory::{Fault, Injection, Operation, Power};
 use mezzanine_device::{DeviceError, DeviceErrorKind};
 use mezzanine_ground::interleave::{explore, over_the_engine, rest};
 use mezzanine_volume::{
-    Admission, AttachOptions, Design, HeaderGuard, Placement, SyncMode, TierConfig, Volume, VolumeConfig,
-    VolumeError, VolumeErrorKind, VolumeFile,
+    Admission, AttachOptions, Design, HeaderGuard, PolicyParameters, SyncMode, TierConfig, Volume,
+    VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile,
 };
 use shuttle::rand::Rng;
 
@@ -128,7 +128,7 @@ pub(crate) fn tiny_of(design: Design, sync_mode: SyncMode) -> TierConfig {
         shards: 2,
         admission: Admission::Both,
         sync_mode,
-        placement: Placement { write_back: design == Design::Exadata, ..Placement::default() },
+        policy: PolicyParameters { write_back: design == Design::Exadata, ..PolicyParameters::default() },
         ..TierConfig::of(design, PAGE as u32, 1024)
     };
     config.frames = 8;

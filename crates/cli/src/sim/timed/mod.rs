@@ -113,14 +113,14 @@ fn takes(configuration: Configuration, name: &str, value: u64, config: &mut Tier
         }
         (Configuration::Tier(Design::FaceGsc), "survivors-max") => config.survivors_max = number,
         (Configuration::Tier(Design::Lc), "correlated-period") => {
-            config.placement.correlated_period = Some(value);
+            config.policy.correlated_period = Some(value);
         }
-        (Configuration::Tier(Design::Tac), "extent-pages") => config.placement.extent_pages = Some(value),
-        (Configuration::Tier(Design::Tac), "ageing-period") => config.placement.ageing_period = Some(value),
-        (Configuration::Tier(Design::Tac), "random-weight") => config.placement.random_weight = Some(value),
-        (Configuration::Tier(Design::Tac), "extents") => config.placement.extents = Some(value),
-        (Configuration::Tier(Design::Lc), "history") => config.placement.history = Some(value),
-        (Configuration::Tier(Design::Lc), "dirty-percent") => config.placement.dirty_percent = Some(number),
+        (Configuration::Tier(Design::Tac), "extent-pages") => config.policy.extent_pages = Some(value),
+        (Configuration::Tier(Design::Tac), "ageing-period") => config.policy.ageing_period = Some(value),
+        (Configuration::Tier(Design::Tac), "random-weight") => config.policy.random_weight = Some(value),
+        (Configuration::Tier(Design::Tac), "extents") => config.policy.extents = Some(value),
+        (Configuration::Tier(Design::Lc), "history") => config.policy.history = Some(value),
+        (Configuration::Tier(Design::Lc), "dirty-percent") => config.policy.dirty_percent = Some(number),
         _ => return false,
     }
     true

@@ -9,7 +9,7 @@
 //! whose extent is hotter than that of the page that would leave.
 //!
 //! Halving everything would stop whoever asks while it goes on. So the weight of new references is doubled
-//! instead, and a temperature has an exponent: see [`heat`].
+//! instead, and a temperature has an exponent: see `heat`.
 //!
 //! What the paper leaves open, or says in parts that we have not seen (docs/decisions/0011-cac-and-tac.md):
 //! the period and the weights are parameters; of equally cold extents the one that was referenced longest ago
@@ -32,9 +32,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use self::extents::{Extent, Extents};
 use self::heat::{after_halvings, heat, one_more, step, warmer};
 use super::list::List;
+use super::parameter::{Field, Parameter, ParameterDefault, ParameterKind, checked_frames};
 use super::rising::Key;
 use super::stairs::{Keys, LISTS, Stairs};
-use super::{Laid, Memory, PageKey, Parameter, ParameterDefault, ParameterKind, Replacement, Shape, piece};
+use super::{Laid, Memory, PageKey, Replacement, piece};
+use crate::config::ConfigError;
 use crate::interleave::AtomicU32;
 use crate::region::{Word, prefetch, shared};
 
@@ -110,14 +112,79 @@ const EXTENTS: Parameter = Parameter {
     default: ParameterDefault::FramesOver(1),
 };
 
-impl<'r> Temperature<'r> {
-    fn count(shape: &Shape) -> u32 {
-        // Each frame's page may be of another extent. Of those that are away two are known at least: that of
-        // the page that comes in, and that of the one that leaves for it.
-        let count = u64::from(shape.frames) + shape.value(&EXTENTS).max(2);
-        u32::try_from(count).unwrap_or(u32::MAX - 1)
+/// What TAC is configured by: its size, and what the paper says in parts that we have not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub(super) frames: u32,
+    extent_pages: u32,
+    /// In references.
+    ageing_period: u64,
+    random_weight: u32,
+    /// In extents.
+    extents: u32,
+}
+
+impl Config {
+    /// The defaults for so many frames.
+    ///
+    /// # Errors
+    /// If there can be no policy of so many.
+    pub fn new(frames: u64) -> Result<Self, ConfigError> {
+        let frames = checked_frames(frames)?;
+        Ok(Self {
+            frames,
+            extent_pages: EXTENT_PAGES.default_of(frames) as u32,
+            ageing_period: AGEING_PERIOD.default_of(frames),
+            random_weight: RANDOM_WEIGHT.default_of(frames) as u32,
+            extents: EXTENTS.default_of(frames) as u32,
+        })
     }
 
+    /// The consecutive `pages` that have one temperature (the paper's extent). Default: 32.
+    ///
+    /// # Errors
+    /// If they are none, or more than 2^31.
+    pub fn with_extent_pages(self, pages: u64) -> Result<Self, ConfigError> {
+        Ok(Self { extent_pages: EXTENT_PAGES.checked(pages)? as u32, ..self })
+    }
+
+    /// The `references` after which all temperatures are halved; with 0 they never are. Default: as many as
+    /// there are frames.
+    ///
+    /// # Errors
+    /// If they are more than can be counted.
+    pub fn with_ageing_period(self, references: u64) -> Result<Self, ConfigError> {
+        Ok(Self { ageing_period: AGEING_PERIOD.checked(references)?, ..self })
+    }
+
+    /// By how much a random reference warms an extent, where one in sequence does by 1: what it costs more
+    /// on disk. Default: 94.
+    ///
+    /// # Errors
+    /// If it is 0, or more than 65536.
+    pub fn with_random_weight(self, weight: u64) -> Result<Self, ConfigError> {
+        Ok(Self { random_weight: RANDOM_WEIGHT.checked(weight)? as u32, ..self })
+    }
+
+    /// The `extents` without a page in the cache whose temperature is known. Default: as many as there are
+    /// frames.
+    ///
+    /// # Errors
+    /// If they are more than there can be frames.
+    pub fn with_extents(self, extents: u64) -> Result<Self, ConfigError> {
+        Ok(Self { extents: EXTENTS.checked(extents)? as u32, ..self })
+    }
+
+    /// Extents that there is room for.
+    fn extents_max(&self) -> u32 {
+        // Each frame's page may be of another extent. Of those that are away two are known at least: that of
+        // the page that comes in, and that of the one that leaves for it.
+        let count = u64::from(self.frames) + u64::from(self.extents.max(2));
+        u32::try_from(count).unwrap_or(u32::MAX - 1)
+    }
+}
+
+impl<'r> Temperature<'r> {
     #[inline(always)]
     fn extent(&self, extent: u32) -> &'r Extent {
         self.extents.get(extent)
@@ -225,32 +292,50 @@ impl<'r> Temperature<'r> {
 }
 
 impl<'r> Laid<'r> for Temperature<'r> {
-    const PARAMETERS: &'static [Parameter] = &[EXTENT_PAGES, AGEING_PERIOD, RANDOM_WEIGHT, EXTENTS];
+    type Config = Config;
+    const FIELDS: &'static [Field<Config>] = &[
+        Field {
+            parameter: EXTENT_PAGES,
+            get: |config| config.extent_pages.into(),
+            with: Config::with_extent_pages,
+        },
+        Field {
+            parameter: AGEING_PERIOD,
+            get: |config| config.ageing_period,
+            with: Config::with_ageing_period,
+        },
+        Field {
+            parameter: RANDOM_WEIGHT,
+            get: |config| config.random_weight.into(),
+            with: Config::with_random_weight,
+        },
+        Field { parameter: EXTENTS, get: |config| config.extents.into(), with: Config::with_extents },
+    ];
     const LOOKS_AT_NEIGHBOURS: bool = true;
 
-    fn bytes(shape: &Shape) -> usize {
-        let extents = Self::count(shape);
-        let pieces = piece::<Head>(1) + Extents::bytes(extents) + piece::<Block>(shape.frames as usize);
-        pieces + Stairs::<2>::bytes(extents, shape.frames) + List::bytes(extents, 1 + LISTS)
+    fn bytes(config: &Config) -> usize {
+        let extents = config.extents_max();
+        let pieces = piece::<Head>(1) + Extents::bytes(extents) + piece::<Block>(config.frames as usize);
+        pieces + Stairs::<2>::bytes(extents, config.frames) + List::bytes(extents, 1 + LISTS)
     }
 
-    fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self {
-        let extents = Self::count(shape);
-        let extent_pages = shape.value(&EXTENT_PAGES);
+    fn laid(memory: &mut Memory<'r>, config: &Config) -> Self {
+        let extents = config.extents_max();
+        let extent_pages = u64::from(config.extent_pages);
         let (head, known) = (memory.one(), Extents::laid(memory, extents));
-        let blocks = memory.take(shape.frames as usize);
+        let blocks = memory.take(config.frames as usize);
         let away = List::laid(memory, extents, 1 + LISTS);
         Self {
             extent_pages,
             extent_shift: extent_pages.is_power_of_two().then(|| extent_pages.trailing_zeros()),
-            period: shape.value(&AGEING_PERIOD),
-            random_heat: heat(shape.value(&RANDOM_WEIGHT) as u32),
+            period: config.ageing_period,
+            random_heat: heat(config.random_weight),
             sequence_heat: heat(1),
-            remembered: (extents - shape.frames).max(2),
+            remembered: (extents - config.frames).max(2),
             head,
             extents: known,
             blocks,
-            cached: Stairs::laid(memory, extents, shape.frames, away),
+            cached: Stairs::laid(memory, extents, config.frames, away),
             away,
         }
     }

@@ -12,7 +12,7 @@ use super::machine::{Control, Reader};
 use super::scenario::Tearing;
 use super::world::World;
 use crate::crash::driver::ages;
-use crate::crash::driver::tiers::draw_placement;
+use crate::crash::driver::tiers::draw_policy_parameters;
 use crate::crash::driver::{Invariant, Stop};
 
 /// The database's name in its tiers.
@@ -137,7 +137,7 @@ impl World {
             config.admission = wanted.admission;
             config.sync_mode = wanted.sync_mode;
         }
-        draw_placement(&mut config);
+        draw_policy_parameters(&mut config);
         Superblock { config, ..found }
     }
 }

@@ -3,7 +3,7 @@
 //! What is drawn from numbers of its own was added later: the other draws of a seed stay what they were.
 
 use mezzanine_device::memory::Random;
-use mezzanine_engine::{Admission, Design, Placement, SyncMode, TierConfig};
+use mezzanine_engine::{Admission, Design, PolicyParameters, SyncMode, TierConfig};
 
 use super::terms::Focus;
 
@@ -54,7 +54,7 @@ pub(crate) fn draw_policy(tier: &mut TierConfig, sync_modes: &[SyncMode], focus:
     tier.admission = draw_admission(random);
     tier.sync_mode = *random.pick(sync_modes);
     focus.apply(tier);
-    draw_placement(tier);
+    draw_policy_parameters(tier);
 }
 
 /// Draws which pages are admitted.
@@ -79,7 +79,7 @@ fn draw_in_place(tier: &mut TierConfig, focus: Focus, seed: u64) {
             tier.design = Design::Tac;
         }
     }
-    draw_placement(tier);
+    draw_policy_parameters(tier);
 }
 
 /// In one world of six clean pages enter only if they return; few are remembered, many or the default. From
@@ -102,16 +102,16 @@ fn draw_design(tier: &mut TierConfig, random: &mut Random) {
 }
 
 /// Parameters that go with the design and the admission, and the sync mode if the design has but one.
-pub(crate) fn draw_placement(tier: &mut TierConfig) {
-    tier.placement = Placement::default();
+pub(crate) fn draw_policy_parameters(tier: &mut TierConfig) {
+    tier.policy = PolicyParameters::default();
     match tier.design {
-        Design::Exadata => tier.placement.write_back = tier.admission != Admission::Clean,
-        Design::Lc => tier.placement.dirty_percent = Some([5, 30, 100][tier.band_frames as usize % 3]),
+        Design::Exadata => tier.policy.write_back = tier.admission != Admission::Clean,
+        Design::Lc => tier.policy.dirty_percent = Some([5, 30, 100][tier.band_frames as usize % 3]),
         Design::Tac => {
             tier.sync_mode = SyncMode::Through;
             // So that extents differ in worlds that are so small, and change places.
-            tier.placement.extent_pages = Some([1, 2, 4][tier.band_frames as usize % 3]);
-            tier.placement.random_weight = Some([1, 94][tier.frames as usize % 2]);
+            tier.policy.extent_pages = Some([1, 2, 4][tier.band_frames as usize % 3]);
+            tier.policy.random_weight = Some([1, 94][tier.frames as usize % 2]);
         }
         _ => {}
     }

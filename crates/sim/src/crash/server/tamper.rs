@@ -12,7 +12,7 @@ use mezzanine_engine::SyncMode;
 use mezzanine_engine::format::{
     FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState, tier_named_in,
 };
-use mezzanine_ffi::startup::provably_clean;
+use mezzanine_ffi::expendable::provably_clean;
 
 use super::kept::Tampered;
 use super::running::Server;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};
 
-use crate::crash::driver::tiers::draw_placement;
+use crate::crash::driver::tiers::draw_policy_parameters;
 
 /// Rounds of use after which a queue must have come round.
 pub(crate) const ROUNDS_MAX: u32 = 1000;
@@ -89,7 +89,7 @@ fn tier(sync_mode: SyncMode, design: Design, admission: Admission, group_pages: 
     tier.survivors_max = group_pages - 1;
     tier.band_frames = u64::from(group_pages);
     (tier.sync_mode, tier.design, tier.admission) = (sync_mode, design, admission);
-    draw_placement(&mut tier);
+    draw_policy_parameters(&mut tier);
     while tier.geometry().is_err() {
         tier.frames += 1;
     }
