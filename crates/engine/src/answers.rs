@@ -11,10 +11,10 @@ pub enum StageKind {
     /// It changed since it was read; its log, if it has one, is already forced (invariant 1).
     Dirty,
     /// The same, and a change in it is older than the mark of the checkpoint under way, so that it must be on
-    /// disk before the checkpoint completes (see [`Tier::begin_checkpoint`]).
+    /// disk before the checkpoint completes (see [`Tier::begin_checkpoint`](crate::Tier::begin_checkpoint)).
     DirtyBeforeMark,
     /// The same, and all changes in it are newer than this mark. For hosts that find out how old the changes
-    /// are while another checkpoint may begin: they read [`Tier::mark`] before they look.
+    /// are while another checkpoint may begin: they read [`Tier::mark`](crate::Tier::mark) before they look.
     DirtySince(Mark),
     /// It equals its disk copy. The token is that of the lookup that missed it, where the host holds
     /// no lock from then to now; `None` where it does.
@@ -41,7 +41,7 @@ pub enum StageIn {
     /// No room for a dirty page now: carry out a job or wait for one, then call again.
     Full,
     /// Admission does not take it: the host writes it to disk and then invalidates it here, as
-    /// [`Tier::invalidate`] says.
+    /// [`Tier::invalidate`](crate::Tier::invalidate) says.
     Refused,
 }
 
@@ -52,7 +52,7 @@ pub enum Lookup {
     Miss(Token),
     /// It was copied out of staging memory.
     Memory,
-    /// It is on flash: read it, [`Tier::verify`] it and [`Tier::confirm`] it.
+    /// It is on flash: read it, [`Tier::verify`](crate::Tier::verify) it and [`Tier::confirm`](crate::Tier::confirm) it.
     Flash(FlashPage),
 }
 
@@ -65,7 +65,7 @@ pub struct FlashPage {
     pub position: Position,
     /// CRC-32C of the page.
     pub checksum: u32,
-    /// Newer than the disk copy: if it cannot be read, disk is no substitute, unless [`Tier::on_disk`] says
+    /// Newer than the disk copy: if it cannot be read, disk is no substitute, unless [`Tier::on_disk`](crate::Tier::on_disk) says
     /// so.
     pub dirty: bool,
 }

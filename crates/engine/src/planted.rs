@@ -154,10 +154,10 @@ bugs! {
         ReplacedUnsynced,
         /// A page that was changed while a drain wrote an older version counts as clean.
         CleanedAlthoughChanged,
-        /// Who settles the volume does not wait for those who are in the middle of a change. (The volume's
+        /// Who quiesces the volume does not wait for those who are in the middle of a change. (The volume's
         /// part.)
         OthersNotAwaited,
-        /// Runners look for jobs while the volume is settled, and wake who settles it and one another each
+        /// Runners look for jobs while the volume is quiesced, and wake who quiesces it and one another each
         /// time, so that all keep busy and it may never find them at rest. It was so once. (The volume's
         /// part.)
         LooksWhileSettled,
@@ -173,7 +173,7 @@ bugs! {
         ReleasedWhenCleaned,
         /// A page goes to disk at what 32 bits keep of its place. (The volume's part.)
         OffsetsNarrow,
-        /// The lane keeps 32 bits of a page's position in the queue.
+        /// The batch keeps 32 bits of a page's position in the queue.
         PositionsNarrow,
         /// A sync of the disk counts for pages that were written after it had begun.
         SyncCoversLaterWrites,
@@ -566,7 +566,7 @@ bugs! {
         FlushesShared,
         /// A failed write of a group counts as done.
         FailedWriteIgnored,
-        /// Who settles the volume and carries out the jobs that are left does not look at whether the last of
+        /// Who quiesces the volume and carries out the jobs that are left does not look at whether the last of
         /// them has failed. It was so once: the failure was nobody's, and writers waited for ever. (The
         /// volume's part.)
         LastFailureMissed,
@@ -792,7 +792,7 @@ bugs! {
         /// A file beside which none can be made cannot be asked whether it is unchanged, and is refused. It
         /// was so once. (The volume's part.)
         ClockNeedsFolder,
-        /// A change of a file that fails while the volume is being settled, which waits for it, leaves that
+        /// A change of a file that fails while the volume is being quiesced, which waits for it, leaves that
         /// in order. It was so once. (The volume's part.)
         SettledOverRefusal,
         /// Files are forgotten before their names are off flash: if that fails, nobody waits for them, and no
@@ -1000,7 +1000,7 @@ bugs! {
         /// A lost page whose range is being dropped when it comes to the front passes for one that finds no
         /// room at the rear, and the front waits for that. It was so once.
         DroppedWaitsForRoom,
-        /// A reader that has a page's tombstone made durable waits until the volume is settled, with the
+        /// A reader that has a page's tombstone made durable waits until the volume is quiesced, with the
         /// file's layout in hand, for which a new tier waits. It was so once. (The volume's part.)
         BurialWaits,
         /// An attachment fails because pages of a number that the file had before cannot be invalidated, and

@@ -189,7 +189,9 @@ impl Tier {
     /// # Errors
     /// [`NoRoom`]: it has to wait. Carry out a job or wait for one, then call again.
     pub fn before_disk_write(&self, id: &PageId) -> Result<(), NoRoom> {
-        if self.geometry.slot_directory().is_none() {
+        if self.geometry.slot_directory().is_none()
+            || self.failure().is_some_and(crate::Failure::ends_writing)
+        {
             return Ok(());
         }
         let directory = self.directory();

@@ -112,8 +112,8 @@ mod tests {
         let returning = Returning::laid(&region, 0, PAGES);
         offer(returning, 0..20 * PAGES);
         // Looked at without offering, from the words themselves: each place has a page.
-        let batches = |word: u64| (0..4).filter(|batch| word >> (16 * batch) & 0xFFFF != 0).count() as u64;
-        assert_eq!(returning.sets.iter().map(|set| batches(set.get())).sum::<u64>(), PAGES);
+        let taken = |word: u64| (0..4).filter(|way| word >> (16 * way) & 0xFFFF != 0).count() as u64;
+        assert_eq!(returning.sets.iter().map(|set| taken(set.get())).sum::<u64>(), PAGES);
         // Pages of which many more came since are forgotten, those that came last are remembered: how many
         // follows from the sets, which are not filled evenly.
         let newest = 20 * PAGES - PAGES / 4..20 * PAGES;

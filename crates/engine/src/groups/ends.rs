@@ -11,13 +11,14 @@
 //!   rear            the next position to be given out; while a group is open, past all that it may use
 //! ```
 //!
-//! They move forward only, each by one function, under the control lock.
+//! They move by one function each, under the control lock, and forward only; but the rear goes back over what
+//! a group has not used when that is closed.
 
 use mezzanine_ground::region::Word;
 
 use crate::groups::ring::Ring;
 
-/// The ends that are read without the control lock, with what turns positions into frames.
+/// The ends that lookups read without the control lock, with what turns positions into entries.
 #[repr(C)]
 pub(crate) struct Ends {
     rear: Word,
@@ -29,7 +30,7 @@ pub(crate) struct Ends {
     staged_from: Word,
 }
 
-/// The ends between, which are of interest to stage-out alone.
+/// The ends between. Read without the control lock by those for whom an older one will do.
 #[repr(C)]
 pub(crate) struct Passed {
     durable_front: Word,

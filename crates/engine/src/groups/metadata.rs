@@ -53,15 +53,15 @@ impl Tier {
 
     /// Moves a staging group's records to the current segment; false if there is no room. Under the
     /// control lock.
-    pub(crate) fn push_to_segment(&self, slot: &StagingGroup) -> bool {
+    pub(crate) fn push_to_segment(&self, staged: &StagingGroup) -> bool {
         let control = self.control();
         let group = RetiringGroup {
-            sequence: slot.sequence(),
-            position: slot.position(),
-            pages: slot.pages() as u32,
-            records: slot.records() as u32,
-            checksum: slot.checksum() as u32,
-            predecessor: slot.predecessor() as u32,
+            sequence: staged.sequence(),
+            position: staged.position(),
+            pages: staged.pages() as u32,
+            records: staged.records() as u32,
+            checksum: staged.checksum() as u32,
+            predecessor: staged.predecessor() as u32,
             epoch: control.epoch.get() as u32,
             version_max: control.append.next_version(),
         };

@@ -1,4 +1,5 @@
-//! Frames leave the queue: the disk is synced in bands, and the front moves when frames are needed.
+//! Frames leave the queue: the front moves when frames are needed. Where pages lie in the queue the disk is
+//! synced for them in bands before (`queue::band`).
 //!
 //! ```text
 //!            SyncDisk             all groups that existed then are durable

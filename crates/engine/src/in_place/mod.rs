@@ -15,24 +15,24 @@
 //!
 //! ```text
 //!            staged in               victim                  clean on disk, tombstone appended
-//!   FREE ---------------> USED ---------------> LEAVING ------------------------------------> DEFERRED --+
+//!   Free ---------------> Used ---------------> Leaving --------------------------------> Deferred --+
 //!    ^                     |  |                    |   rewritten, invalidated                  ^      |
 //!    |                     |  +--------------------+-------------------------------------------+      |
 //!    |                     | forgotten in memory alone                                         |      |
-//!    |                     +-----------------------> LEAKED ----(the front passes its record)--+      |
+//!    |                     +-----------------------> Leaked ----(the front passes its record)--+      |
 //!    +---------------------------------- what made it free is durable --------------------------------+
 //! ```
 //!
-//! A home that could not be read is marked, whatever its state, and BAD when it would become FREE. It is left
+//! A home that could not be read is marked, whatever its state, and Bad when it would become Free. It is left
 //! out until too many are (`bad_frames`).
 //!
-//! 1. A home is written only by the group whose record took it from FREE. So a home in DEFERRED still has its
+//! 1. A home is written only by the group whose record took it from Free. So a home in Deferred still has its
 //!    page, for a crash that finds the old record and not the one that replaced it (invariant 5).
-//! 2. A home is in DEFERRED until every group is durable that existed when it came there: the one that
+//! 2. A home is in Deferred until every group is durable that existed when it came there: the one that
 //!    superseded its page or holds the tombstone is among them.
-//! 3. A page in USED or LEAVING is linked, at the entry that the home names; no other linked entry names that
+//! 3. A page in Used or Leaving is linked, at the entry that the home names; no other linked entry names that
 //!    home.
-//! 4. USED homes are in the policy's order, others are not, but for the moment in which the policy's lock is
+//! 4. Used homes are in the policy's order, others are not, but for the moment in which the policy's lock is
 //!    held.
 //!
 //! The policy knows *ranks*, `0..homes`, of which each home has one. A rewrite gives the rank of the old home

@@ -135,11 +135,11 @@ impl Placement for InPlace<'_> {
     }
 
     fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>> {
-        let slot = self.group_of(sequence);
+        let group = self.group_of(sequence);
         let (page_size, memory) = (self.geometry.page_size(), self.group_memory(sequence));
         let summary_bytes = self.geometry.summary_frames() as usize * page_size;
         let summary = self.staged_bytes(memory, summary_bytes);
-        let records = (0..slot.records() as usize).filter_map(|index| GroupSummary::record(summary, index));
+        let records = (0..group.records() as usize).filter_map(|index| GroupSummary::record(summary, index));
         let pages = records.filter_map(|record| match record.kind {
             RecordKind::Page { home, second_chance, .. } => Some((home, second_chance)),
             _ => None,
@@ -151,7 +151,7 @@ impl Placement for InPlace<'_> {
         for (index, (home, again)) in (0..).zip(pages) {
             if !again {
                 let (offset, memory) =
-                    (self.geometry.offset_of_frame(Frame(home)), self.staged_page(slot, index));
+                    (self.geometry.offset_of_frame(Frame(home)), self.staged_page(group, index));
                 writes.push(FlashWrite { offset, memory, bytes: page_size });
             }
         }
@@ -159,8 +159,8 @@ impl Placement for InPlace<'_> {
     }
 
     /// Not those that were only named again.
-    fn pages_to_write(&self, slot: &StagingGroup) -> u64 {
-        let writes = self.writes(slot.sequence()).map_or(0, |writes| writes.len() as u64);
+    fn pages_to_write(&self, group: &StagingGroup) -> u64 {
+        let writes = self.writes(group.sequence()).map_or(0, |writes| writes.len() as u64);
         writes - u64::from(self.geometry.journal.is_some())
     }
 
@@ -168,11 +168,11 @@ impl Placement for InPlace<'_> {
         self.free_deferred();
     }
 
-    fn take_records(&self, slot: &StagingGroup) -> bool {
+    fn take_records(&self, group: &StagingGroup) -> bool {
         if self.homes.slots.is_none() {
-            return self.push_to_segment(slot);
+            return self.push_to_segment(group);
         }
-        self.pages_durable(slot);
+        self.pages_durable(group);
         true
     }
 
@@ -368,8 +368,8 @@ impl QueueRules for InPlace<'_> {
         0
     }
 
-    fn pass_bad(&self, slot: &StagingGroup) -> bool {
-        self.has_place(slot)
+    fn pass_bad(&self, group: &StagingGroup) -> bool {
+        self.has_place(group)
     }
 
     fn short_of_bad(&self, _: u64, group: u64) -> u64 {

@@ -101,7 +101,11 @@ impl InPlace<'_> {
         }
         assert_eq!(counts[HomeState::Free as usize], placed.free.get(), "homes that are free");
         assert_eq!(counts[HomeState::Leaving as usize], placed.leaving.get(), "homes whose pages leave");
-        assert_eq!(counts[HomeState::Deferred as usize], homes.deferred_frees(), "homes in deferred");
+        assert_eq!(
+            counts[HomeState::Deferred as usize],
+            homes.deferred_frees(),
+            "homes whose pages are gone, not free yet"
+        );
         assert_eq!(counts[HomeState::Bad as usize], placed.bad.get(), "homes that are left out");
         for index in 0..placed.free.get() {
             let home = homes.free[index as usize].load(Relaxed);
@@ -109,7 +113,7 @@ impl InPlace<'_> {
         }
         for index in placed.deferred_first.get()..placed.deferred_end.get() {
             let home = homes.deferred[(index % homes.deferred.len() as u64) as usize].home.load(Relaxed);
-            assert_eq!(homes.state(home), HomeState::Deferred, "the list of homes in deferred");
+            assert_eq!(homes.state(home), HomeState::Deferred, "the list of homes that become free");
         }
     }
 }

@@ -10,13 +10,14 @@
 //!   policy says so. The designs that FaCE is compared with.
 //!
 //! [`Placement`] speaks of *entries*, under which the directory has a page, of *frames*, in which it lies on
-//! flash, and of numbers of groups. It knows no front and no position: a placement whose frames become free
-//! in any order has none. [`QueueRules`] is what the queue of groups asks besides, which both siblings have.
+//! flash, and of numbers of groups. It knows no front: a placement whose frames become free in any order has
+//! none. Positions come through it only in what others made of them: in a page that a lookup saw, which is
+//! confirmed by it, and in the pages of the write-back batch. [`QueueRules`] is what the queue of groups asks besides, which both siblings have.
 //!
 //! What every stage-in and lookup goes through is written once and compiled for each placement
-//! ([`placed!`](crate::placement::placed)), so that the one does not pay for the other; everything else goes
-//! through [`Chosen`]. A third placement, for tests alone, shows that the interface asks for no more than
-//! it says (`scattered`).
+//! ([`chosen::placed`]), so that the one does not pay for the other; everything else goes
+//! through [`chosen::Chosen`]. A third placement, for tests alone, has its frames in no order (`scattered`);
+//! which pages leave it has the queue say.
 
 pub(crate) mod chosen;
 
@@ -161,7 +162,7 @@ pub(crate) trait Placement {
     /// The host has changed a page on disk, or a range of pages, or is about to.
     fn changed_on_disk(&self, page: Option<&PageId>);
 
-    /// The page at `position` is lost: its name stays until a newer version comes. Under the lock of its
+    /// The page at `entry` is lost: its name stays until a newer version comes. Under the lock of its
     /// shard.
     fn carry_lost(&self, shard: &LockedShard<'_>, entry: u32) -> Carried;
 

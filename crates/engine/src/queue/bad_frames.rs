@@ -1,4 +1,4 @@
-//! Groups are put between frames that could not be read: see `bad_frames`.
+//! Groups are put between frames that could not be read: see `stage_out::bad_frames`.
 
 use crate::format::RecordKind;
 use crate::groups::group::StagingGroup;

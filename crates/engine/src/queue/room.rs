@@ -1,4 +1,4 @@
-//! Room at the rear that is kept for names, and taken by bad frames: see `room`.
+//! Room at the rear that is kept for names, and taken by bad frames: see `groups::room`.
 
 use crate::config::SyncMode;
 use crate::planted::{self, Bug};

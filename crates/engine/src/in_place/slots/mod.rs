@@ -12,7 +12,7 @@
 //!    version, durably, and disk holds it as well, durably. Invalid is always true, since disk has
 //!    everything.
 //! 2. *Invalidated first.* No version of a page goes to disk while a slot that flash may still show as valid
-//!    names an older one: [`Tier::holds_back`] has the host wait. So a crash at any moment finds disk newer
+//!    names an older one: [`InPlace::slot_holds_back`] has the host wait. So a crash at any moment finds disk newer
 //!    than flash only where no slot is valid.
 //! 3. *No home is free* before its slot is invalid, durably. What is valid on flash is therefore where its
 //!    slot says.
@@ -58,7 +58,7 @@ states! {
 /// Slots in a block.
 const PER_BLOCK: u32 = (SLOT_BLOCK_BYTES / SLOT_BYTES) as u32;
 
-/// QueueRules of the lists, and what is under way.
+/// Ends of the lists, and what is under way.
 #[repr(C, align(64))]
 struct SlotControl {
     /// Changed blocks that were listed, taken by a job, written; those that the flush under way covers, and
