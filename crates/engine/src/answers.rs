@@ -52,7 +52,8 @@ pub enum Lookup {
     Miss(Token),
     /// It was copied out of staging memory.
     Memory,
-    /// It is on flash: read it, [`Tier::verify`](crate::Tier::verify) it and [`Tier::confirm`](crate::Tier::confirm) it.
+    /// It is on flash: read it, [`Tier::verify`](crate::Tier::verify) it and
+    /// [`Tier::confirm`](crate::Tier::confirm) it.
     Flash(FlashPage),
 }
 
@@ -65,8 +66,8 @@ pub struct FlashPage {
     pub position: Position,
     /// CRC-32C of the page.
     pub checksum: u32,
-    /// Newer than the disk copy: if it cannot be read, disk is no substitute, unless [`Tier::on_disk`](crate::Tier::on_disk) says
-    /// so.
+    /// Newer than the disk copy: if it cannot be read, disk is no substitute, unless
+    /// [`Tier::on_disk`](crate::Tier::on_disk) says so.
     pub dirty: bool,
 }
 

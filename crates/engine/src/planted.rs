@@ -566,8 +566,8 @@ bugs! {
         FlushesShared,
         /// A failed write of a group counts as done.
         FailedWriteIgnored,
-        /// Who quiesces the volume and carries out the jobs that are left does not look at whether the last of
-        /// them has failed. It was so once: the failure was nobody's, and writers waited for ever. (The
+        /// Who quiesces the volume and carries out the jobs that are left does not look at whether the last
+        /// of them has failed. It was so once: the failure was nobody's, and writers waited for ever. (The
         /// volume's part.)
         LastFailureMissed,
         /// A failed sync of the disk counts as done.

@@ -240,7 +240,8 @@ impl TierHost {
         written
     }
 
-    /// Begins something that nobody may quiesce the volume in the middle of; `None` if it is not in order now.
+    /// Begins something that nobody may quiesce the volume in the middle of; `None` if it is not in order
+    /// now.
     ///
     /// The count is raised before the mode is looked at, and [`Self::wait_outside`] looks at the count after
     /// the mode was changed, all sequentially consistent: one of the two sees the other.

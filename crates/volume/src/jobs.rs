@@ -25,8 +25,8 @@ impl Shared {
         if host.is_held() {
             return false;
         }
-        // Not a look that counts: who quiesces the volume would see somebody at work and be woken for nothing,
-        // and so would the other runners, again and again.
+        // Not a look that counts: who quiesces the volume would see somebody at work and be woken for
+        // nothing, and so would the other runners, again and again.
         if self.health.mode() != Mode::Normal && !planted::is(Bug::LooksWhileSettled) {
             return false;
         }

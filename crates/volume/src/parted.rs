@@ -8,11 +8,11 @@
 //!
 //! Files are attached one at a time, by hosts that do not know each other's files. So before a tier takes a
 //! file from another one it looks at the sidecars of all the others that its path table names, and reads them
-//! only; a successor's path table is durable before anybody can open it. If one says that its newest pages are in
-//! the tier that the file would leave, the file is refused, and nothing has changed.
+//! only; a successor's path table is durable before anybody can open it. If one says that its newest pages
+//! are in the tier that the file would leave, the file is refused, and nothing has changed.
 //!
-//! The path table is asked, and not the table, which a crash may empty while a successor still has to keep files
-//! together. A tier that is drained and closed lets its files go, and empties its path table.
+//! The path table is asked, and not the table, which a crash may empty while a successor still has to keep
+//! files together. A tier that is drained and closed lets its files go, and empties its path table.
 
 use mezzanine_engine::planted::{self, Bug};
 

@@ -251,8 +251,8 @@ impl Shared {
         (bytes, found)
     }
 
-    /// A file whose pages are all on disk leaves the tier, by the steps in `backing`; `last` replaces or removes
-    /// its sidecar.
+    /// A file whose pages are all on disk leaves the tier, by the steps in `backing`; `last` replaces or
+    /// removes its sidecar.
     fn leave_tier(
         &self,
         host: &TierHost,
@@ -363,8 +363,8 @@ impl Shared {
         }
     }
 
-    /// Begins to quiesce the volume: no changes, no jobs, no disk writes of the tier under way. False if there
-    /// is no tier in use, also if it has failed just now: then everything was brought to disk from
+    /// Begins to quiesce the volume: no changes, no jobs, no disk writes of the tier under way. False if
+    /// there is no tier in use, also if it has failed just now: then everything was brought to disk from
     /// memory.
     pub(crate) fn begin_quiescing(
         &self,
@@ -422,8 +422,8 @@ impl Shared {
         self.signal.made_progress();
     }
 
-    /// Carries out jobs while the volume is being quiesced, and waits for those that others have begun before,
-    /// until `done`.
+    /// Carries out jobs while the volume is being quiesced, and waits for those that others have begun
+    /// before, until `done`.
     fn work_alone(
         &self,
         host: &TierHost,

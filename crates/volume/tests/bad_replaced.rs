@@ -18,8 +18,8 @@ use mezzanine_engine::planted::{Bug, only_with, set};
 use mezzanine_volume::{Admission, Design, ReplaceOptions, SyncMode, Volume, VolumeErrorKind, VolumeState};
 
 /// A reader meets a clean page that flash does not give back, and has its tombstone made durable before disk
-/// answers. Meanwhile the device is replaced: the reader waited for the volume to be quiesced, with the file's
-/// layout in its hands, and the new tier for the layout.
+/// answers. Meanwhile the device is replaced: the reader waited for the volume to be quiesced, with the
+/// file's layout in its hands, and the new tier for the layout.
 fn a_device_is_replaced_while_a_clean_page_is_buried(
     workers: usize,
     stopped: bool,

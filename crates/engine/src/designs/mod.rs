@@ -1,8 +1,8 @@
 //! Designs that write pages in place: what each is, beside the paper that it comes from.
 //!
 //! They differ in what is declared here; how a page is placed, found again after a crash and brought to disk
-//! is the same for all of them (see `in_place`), but that one has a slot directory. A new design is a file here
-//! and its lines in the list of [`Design`](crate::Design).
+//! is the same for all of them (see `in_place`), but that one has a slot directory. A new design is a file
+//! here and its lines in the list of [`Design`](crate::Design).
 
 mod cac;
 

@@ -66,7 +66,8 @@ impl Homes<'_> {
         }
     }
 
-    /// Whether one more page fits into the list of written pages when those `in_batch` will have been written.
+    /// Whether one more page fits into the list of written pages when those `in_batch` will have been
+    /// written.
     fn has_place(&self, in_batch: usize) -> bool {
         let taken = self.unsynced() + in_batch as u64;
         taken < self.written.len() as u64 || planted::is(Bug::WrittenListOverrun)

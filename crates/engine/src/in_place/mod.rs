@@ -486,8 +486,8 @@ impl InPlace<'_> {
         }
     }
 
-    /// Records may leave the queue when all that relocated or replaced them is durable, which is in the groups
-    /// that existed when the last of them was. Under the control lock.
+    /// Records may leave the queue when all that relocated or replaced them is durable, which is in the
+    /// groups that existed when the last of them was. Under the control lock.
     fn pass_ring_barrier(&self) {
         let control = self.control();
         let placed = self.homes.control;
@@ -589,7 +589,8 @@ impl InPlace<'_> {
             return false;
         }
         if homes.deferred_frees() == 0 {
-            // Pages that leave are written to disk when they are durable, and the front passes leaked ones then.
+            // Pages that leave are written to disk when they are durable, and the front passes leaked ones
+            // then.
             let slot = self.group_of(open);
             let holds_leaked = self.front_wanted_for_homes() > slot.position();
             return slot.pages() > 0 && (homes.has_leaving() || holds_leaked);

@@ -12,7 +12,8 @@
 //! [`Placement`] speaks of *entries*, under which the directory has a page, of *frames*, in which it lies on
 //! flash, and of numbers of groups. It knows no front: a placement whose frames become free in any order has
 //! none. Positions come through it only in what others made of them: in a page that a lookup saw, which is
-//! confirmed by it, and in the pages of the write-back batch. [`QueueRules`] is what the queue of groups asks besides, which both siblings have.
+//! confirmed by it, and in the pages of the write-back batch. [`QueueRules`] is what the queue of groups asks
+//! besides, which both siblings have.
 //!
 //! What every stage-in and lookup goes through is written once and compiled for each placement
 //! ([`chosen::placed`]), so that the one does not pay for the other; everything else goes

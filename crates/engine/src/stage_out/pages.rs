@@ -126,7 +126,8 @@ impl Tier {
     }
 
     /// Those of [`Self::batch_writes`] that are the newest of their pages now. What is left out here is what
-    /// [`Self::mark_batch_written`] does not mark, so it is as if it had been superseded before the list was made.
+    /// [`Self::mark_batch_written`] does not mark, so it is as if it had been superseded before the list was
+    /// made.
     pub(crate) fn batch_writes_newest(&self) -> impl Iterator<Item = (PageId, &[u8])> {
         self.batch_list()
             .zip(self.batch_writes())

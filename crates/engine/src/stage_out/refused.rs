@@ -190,7 +190,8 @@ impl Tier {
             .collect()
     }
 
-    /// Disk has refused these pages of the batch; the others are about to be marked as written. Under no lock.
+    /// Disk has refused these pages of the batch; the others are about to be marked as written. Under no
+    /// lock.
     pub(crate) fn keep_refused(&self, refused: &[BatchPage]) {
         if refused.is_empty() || planted::is(Bug::RefusedCountsAsWritten) {
             return;

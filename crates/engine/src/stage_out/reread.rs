@@ -145,8 +145,8 @@ impl Tier {
             .or_else(|| self.first_of_round(round + 1))
     }
 
-    /// The first of the batch's pages, from an index on, that something is to be done for and that is not what
-    /// belongs there.
+    /// The first of the batch's pages, from an index on, that something is to be done for and that is not
+    /// what belongs there.
     fn next_unread(&self, from: u64) -> Option<u64> {
         let pages = (from..).map_while(|index| Some((index, self.batch_page_at(index)?)));
         pages.filter(|(_, page)| self.is_wanted_whole(*page)).map(|(index, _)| index).next()
@@ -188,8 +188,8 @@ impl Tier {
         self.batch_summary(group, head).is_some()
     }
 
-    /// The summary of one of the batch's groups, if it was read and is that group's: its bytes, and the number
-    /// of its records.
+    /// The summary of one of the batch's groups, if it was read and is that group's: its bytes, and the
+    /// number of its records.
     pub(crate) fn batch_summary(&self, group: u64, head: &GroupHead) -> Option<(&[u8], usize)> {
         let bytes = self.geometry.summary_frames() as usize * self.geometry.page_size();
         let summary = self.batch_bytes(group - self.control().batch.position(), bytes);
