@@ -34,19 +34,19 @@
 //!
 //! 1. A frame in the order is in one of `arrived`, `waiting` and `ranked`.
 //! 2. `arrived` is in the order in which its pages came.
-//! 3. `waiting` is in order of LAST (`rising`) and `ranked` of `LruK::rank` (`stairs`), both of which only
-//!    rise.
+//! 3. `waiting` is in order of LAST (`lazy_heap`) and `ranked` of `LruK::rank` (`bucket_queue`), both of
+//!    which only rise.
 //! 4. HIST(p, 2) < HIST(p, 1) <= LAST(p) <= the time, and no two pages have the same HIST(p, 1), LAST(p), or
 //!    HIST(p, 2) above 0.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::bucket_queue::{BucketQueue, Keys, LISTS};
 use super::history::History;
+use super::lazy_heap::{Key, LazyHeap};
 use super::list::List;
 use super::parameter::{Field, Parameter, ParameterDefault, ParameterKind, checked_frames};
-use super::rising::{Key, Rising};
-use super::stairs::{Keys, LISTS, Stairs};
 use super::{Laid, Memory, PageKey, Replacement, piece};
 use crate::config::ConfigError;
 use crate::interleave::AtomicU64;
@@ -70,8 +70,8 @@ pub struct LruK<'r> {
     time: &'r Word,
     blocks: &'r [Block],
     arrived: List<'r>,
-    waiting: Rising<'r, 1>,
-    ranked: Stairs<'r, 1>,
+    waiting: LazyHeap<'r, 1>,
+    ranked: BucketQueue<'r, 1>,
     /// How many references a step of `ranked` is: the logarithm.
     step_shift: u32,
     history: History<'r>,
@@ -307,7 +307,7 @@ impl<'r> Laid<'r> for LruK<'r> {
     fn bytes(config: &Config) -> usize {
         let frames = config.frames;
         let own = piece::<Word>(1) + piece::<Block>(frames as usize);
-        let heaps = Rising::<1>::bytes(frames, frames) + Stairs::<1>::bytes(frames, frames);
+        let heaps = LazyHeap::<1>::bytes(frames, frames) + BucketQueue::<1>::bytes(frames, frames);
         own + List::bytes(frames, 1 + LISTS) + heaps + History::bytes(config.history)
     }
 
@@ -319,8 +319,8 @@ impl<'r> Laid<'r> for LruK<'r> {
             time,
             blocks,
             arrived,
-            waiting: Rising::laid(memory, config.frames, config.frames),
-            ranked: Stairs::laid(memory, config.frames, config.frames, arrived),
+            waiting: LazyHeap::laid(memory, config.frames, config.frames),
+            ranked: BucketQueue::laid(memory, config.frames, config.frames, arrived),
             step_shift: (config.frames / STEPS_PER_FRAMES).max(1).ilog2(),
             history: History::laid(memory, config.history),
         }

@@ -2,8 +2,8 @@
 //!
 //! The queue of the FaCE designs says by itself what leaves next. Designs that write a page into any frame
 //! need an order of their frames. Each file here is one such policy, to be read beside the paper that it
-//! names; `list`, `rising`, `stairs` and `history` are what they are made of. A new policy is a file and its
-//! lines in the list at the end of this one.
+//! names; `list`, `lazy_heap`, `bucket_queue` and `history` are what they are made of. A new policy is a file
+//! and its lines in the list at the end of this one.
 //!
 //! A policy knows frames by their numbers, `0..frames`, and pages by a key. It has no room for the pages,
 //! does no I/O and does not look anything up. What it is told once is a `Config` of its own, which is checked
@@ -28,10 +28,10 @@
 
 mod parameter;
 
+mod bucket_queue;
 mod history;
+mod lazy_heap;
 mod list;
-mod rising;
-mod stairs;
 
 pub mod fifo;
 

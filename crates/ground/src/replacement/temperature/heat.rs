@@ -38,9 +38,9 @@ pub(super) fn warmer(a: u64, b: u64) -> u64 {
     ((large >> 32) + carry) << 32 | sum >> carry
 }
 
-/// The step of a temperature, for [`Stairs`](super::super::stairs::Stairs): 32 to each doubling. With a
-/// doubling in as many references as there are frames, the coldest step has few extents, and the lists of all
-/// steps reach up to 256 times its temperature.
+/// The step of a temperature, for [`BucketQueue`](super::super::bucket_queue::BucketQueue): 32 to each
+/// doubling. With a doubling in as many references as there are frames, the coldest step has few extents, and
+/// the lists of all steps reach up to 256 times its temperature.
 #[inline(always)]
 pub(super) fn step(temperature: u64) -> u64 {
     let (exponent, mantissa) = (temperature >> 32, temperature & 0x7FFF_FFFF);

@@ -17,7 +17,7 @@
 //! to a number, beyond which the one that has been away longest, and not referenced since, is forgotten.
 //!
 //! A reference changes nothing but its extent. Where an extent then belongs among the cached ones is looked
-//! at when it may be the coldest (`stairs`).
+//! at when it may be the coldest (`bucket_queue`).
 //!
 //! 1. A frame in the order is in the ring of its page's extent, oldest first. An extent with frames is in
 //!    `cached`, one without in `away`.
@@ -31,10 +31,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use self::extents::{Extent, Extents};
 use self::heat::{after_halvings, heat, one_more, step, warmer};
+use super::bucket_queue::{BucketQueue, Keys, LISTS};
+use super::lazy_heap::Key;
 use super::list::List;
 use super::parameter::{Field, Parameter, ParameterDefault, ParameterKind, checked_frames};
-use super::rising::Key;
-use super::stairs::{Keys, LISTS, Stairs};
 use super::{Laid, Memory, PageKey, Replacement, piece};
 use crate::config::ConfigError;
 use crate::interleave::AtomicU32;
@@ -77,7 +77,7 @@ pub struct Temperature<'r> {
     extents: Extents<'r>,
     blocks: &'r [Block],
     /// Extents with frames, by temperature, then by the last reference.
-    cached: Stairs<'r, 2>,
+    cached: BucketQueue<'r, 2>,
     /// Extents without frames; the next that is forgotten first.
     away: List<'r>,
 }
@@ -316,7 +316,7 @@ impl<'r> Laid<'r> for Temperature<'r> {
     fn bytes(config: &Config) -> usize {
         let extents = config.extents_max();
         let pieces = piece::<Head>(1) + Extents::bytes(extents) + piece::<Block>(config.frames as usize);
-        pieces + Stairs::<2>::bytes(extents, config.frames) + List::bytes(extents, 1 + LISTS)
+        pieces + BucketQueue::<2>::bytes(extents, config.frames) + List::bytes(extents, 1 + LISTS)
     }
 
     fn laid(memory: &mut Memory<'r>, config: &Config) -> Self {
@@ -335,7 +335,7 @@ impl<'r> Laid<'r> for Temperature<'r> {
             head,
             extents: known,
             blocks,
-            cached: Stairs::laid(memory, extents, config.frames, away),
+            cached: BucketQueue::laid(memory, extents, config.frames, away),
             away,
         }
     }

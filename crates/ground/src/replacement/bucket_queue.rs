@@ -24,8 +24,8 @@
 //! 1. A number that is here is in `near` or in one of the lists.
 //! 2. What is in a list is beyond `front`, and its key's step not before the list's.
 
+use super::lazy_heap::{Key, LazyHeap, Node, is_below};
 use super::list::List;
-use super::rising::{Key, Node, Rising, is_below};
 use super::{Memory, piece};
 use crate::region::{Shared, Word, shared};
 
@@ -42,9 +42,9 @@ pub(super) trait Keys<const WORDS: usize> {
 }
 
 /// The view of their memory.
-pub(super) struct Stairs<'r, const WORDS: usize> {
+pub(super) struct BucketQueue<'r, const WORDS: usize> {
     head: &'r Head,
-    near: Rising<'r, WORDS>,
+    near: LazyHeap<'r, WORDS>,
     /// The list before those of the steps.
     lists: List<'r>,
 }
@@ -60,21 +60,21 @@ shared!(Head);
 
 /// Steps with a list of their own.
 const STEPS: u64 = 256;
-/// How many lists [`Stairs::laid`] has to be given beside the first.
+/// How many lists [`BucketQueue::laid`] has to be given beside the first.
 pub(super) const LISTS: u32 = STEPS as u32 + 1;
 
-impl<'r, const WORDS: usize> Stairs<'r, WORDS>
+impl<'r, const WORDS: usize> BucketQueue<'r, WORDS>
 where
     Node<WORDS>: Shared,
 {
     /// Without the lists.
     pub(super) fn bytes(count: u32, most: u32) -> usize {
-        piece::<Head>(1) + Rising::<WORDS>::bytes(count, most)
+        piece::<Head>(1) + LazyHeap::<WORDS>::bytes(count, most)
     }
 
     /// The first of `lists` is left alone, and numbers in it are not here.
     pub(super) fn laid(memory: &mut Memory<'r>, count: u32, most: u32, lists: List<'r>) -> Self {
-        Self { head: memory.one(), near: Rising::laid(memory, count, most), lists }
+        Self { head: memory.one(), near: LazyHeap::laid(memory, count, most), lists }
     }
 
     /// The list of a step, or that of all beyond the last one.
@@ -193,13 +193,16 @@ where
         self.near.check(|number| of.key(number));
         self.lists.check();
         let (base, front) = (self.head.base.get(), self.head.front.get());
-        assert!((base..base + STEPS).contains(&front), "stairs invariant 2: {front} from {base} on");
+        assert!((base..base + STEPS).contains(&front), "bucket queue, invariant 2: {front} from {base} on");
         let mut numbers: Vec<_> = self.near.iter().collect();
         for step in base..=base + STEPS {
             for number in self.list(step).iter() {
                 let is = of.step(of.key(number));
-                assert!(front < step && step <= is, "stairs invariant 2: {number} at {step}, not {is}");
-                assert!(!self.near.contains(number), "stairs invariant 1: {number}");
+                assert!(
+                    front < step && step <= is,
+                    "bucket queue, invariant 2: {number} at {step}, not {is}"
+                );
+                assert!(!self.near.contains(number), "bucket queue, invariant 1: {number}");
                 numbers.push(number);
             }
         }

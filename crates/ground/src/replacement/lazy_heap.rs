@@ -1,5 +1,5 @@
-//! A heap of some of the numbers `0..count`, smallest key on top, for keys that only rise while their number
-//! is in it.
+//! A lazy heap of some of the numbers `0..count`, smallest key on top, for keys that only rise while their
+//! number is in it.
 //!
 //! The heap has a copy of each key, as it was when it last looked. A key that has risen since is still in a
 //! place that is not too deep, so nothing needs to be done when it rises: only when a number comes to the top
@@ -37,7 +37,7 @@ shared!(Node<1>, Node<2>);
 pub(super) type Key<const WORDS: usize> = [u64; WORDS];
 
 /// The heap's view of its memory.
-pub(super) struct Rising<'r, const WORDS: usize> {
+pub(super) struct LazyHeap<'r, const WORDS: usize> {
     /// How many numbers are in it.
     len: &'r AtomicU32,
     /// Parents before children, from [`TOP`] on.
@@ -65,7 +65,7 @@ pub(super) fn is_below<const WORDS: usize>(a: Key<WORDS>, b: Key<WORDS>) -> bool
     (0..WORDS).rev().fold(false, |later, word| (a[word] < b[word]) | ((a[word] == b[word]) & later))
 }
 
-impl<'r, const WORDS: usize> Rising<'r, WORDS>
+impl<'r, const WORDS: usize> LazyHeap<'r, WORDS>
 where
     Node<WORDS>: Shared,
 {
