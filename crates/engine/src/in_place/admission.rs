@@ -7,7 +7,7 @@ impl InPlace<'_> {
     /// Whether the policy takes a page that is not there. The reference counts once, however often it is
     /// asked again until the page has found room. Under the lock of the page's shard.
     pub(crate) fn is_admitted(&self, id: &PageId, referenced: bool) -> bool {
-        let homes = &self.homes;
+        let homes = self.homes();
         if !homes.geometry.selective {
             return true;
         }
@@ -27,7 +27,7 @@ impl InPlace<'_> {
 
     /// Tells a policy that chooses of a page that was looked for and is not there.
     pub(super) fn miss(&self, id: &PageId) {
-        let homes = &self.homes;
+        let homes = self.homes();
         if homes.geometry.selective {
             let _guard = homes.lock(self.owner);
             homes.order().visit(order::Miss(homes.key(id)));

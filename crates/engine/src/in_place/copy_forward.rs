@@ -57,7 +57,7 @@ impl InPlace<'_> {
         if directory.state(old) & VALID == 0 && !unchecked {
             return true;
         }
-        let homes = &self.homes;
+        let homes = self.homes();
         let id = directory.id(old);
         let shard = directory.lock(directory.slot(&id), self.owner);
         let newest = shard.find(&id);

@@ -82,7 +82,7 @@ impl Homes<'_> {
 impl InPlace<'_> {
     /// Whether the batch has pages to look for. Under the control lock.
     pub(crate) fn take_dirty_evictions(&self) -> bool {
-        let homes = &self.homes;
+        let homes = self.homes();
         let control = self.control();
         if !control.batch.is_idle() || control.draining.get() != 0 || self.rests_for_disk() {
             return false;
@@ -113,7 +113,7 @@ impl InPlace<'_> {
     }
 
     fn list_leaving(&self, most: usize, list: &mut Vec<BatchPage>) -> bool {
-        let homes = &self.homes;
+        let homes = self.homes();
         let mut moved = false;
         // Those for which there is no room go to the end of the list.
         let mut left = homes.control.leaving_end.get() - homes.control.leaving_first.get();
@@ -145,7 +145,7 @@ impl InPlace<'_> {
     }
 
     fn list_dirty(&self, most: usize, list: &mut Vec<BatchPage>) -> bool {
-        let homes = &self.homes;
+        let homes = self.homes();
         let mut moved = false;
         while list.len() < most && homes.has_place(list.len()) {
             let _guard = homes.lock(self.owner);
@@ -170,7 +170,7 @@ impl InPlace<'_> {
 
     /// What is to be done for the page of a home that is USED or LEAVING. Under the lock of the homes.
     fn step_for(&self, home: u32) -> Step {
-        let homes = &self.homes;
+        let homes = self.homes();
         let entry = homes.home(home).entry.load(Relaxed);
         let state = self.directory().state(entry);
         let position = self.position_of(entry);
@@ -185,7 +185,7 @@ impl InPlace<'_> {
 
     /// The batch's pages are on disk, unsynced, and marked so. Under the control lock.
     pub(crate) fn evictions_written(&self) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let _guard = homes.lock(self.owner);
         let directory = self.directory();
         for page in self.batch_list() {
@@ -201,7 +201,7 @@ impl InPlace<'_> {
     /// that were to leave. They are not listed as LEAVING again, for these count as homes that come, and the
     /// list has places for all homes but not for what was superseded in it meanwhile as well.
     pub(crate) fn evictions_refused(&self, refused: &[BatchPage]) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let _control = self.control().lock.lock(self.owner);
         {
             let _guard = homes.lock(self.owner);
@@ -215,7 +215,7 @@ impl InPlace<'_> {
 
     /// [`Self::evictions_refused`] under the lock of the homes.
     fn keep_unwritten(&self, refused: &[BatchPage]) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let directory = self.directory();
         for page in refused {
             let frame = self.entry_of(page.position);
@@ -237,7 +237,7 @@ impl InPlace<'_> {
 
     /// Whether the disk is to be synced now for pages that were written. Under the control lock.
     pub(crate) fn evictions_want_sync(&self) -> bool {
-        let homes = &self.homes;
+        let homes = self.homes();
         let control = self.control();
         let unsynced = homes.unsynced();
         let full = !homes.room_for(self.geometry.batch_pages());
@@ -249,14 +249,14 @@ impl InPlace<'_> {
 
     /// A sync of the disk begins. Under the control lock.
     pub(crate) fn evictions_sync_begins(&self) {
-        let homes = &self.homes;
+        let homes = self.homes();
         homes.control.written_covered.set(homes.control.written_end.get());
     }
 
     /// The disk is synced: pages that were written before are clean, and those that leave are let go. No lock
     /// is held.
     pub(crate) fn evictions_synced(&self) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let placed = homes.control;
         let covered = match planted::is(Bug::SyncCoversLaterWrites) {
             true => placed.written_end.get(),
@@ -275,7 +275,7 @@ impl InPlace<'_> {
 
     /// The page of `home` is clean if what was written last of it is the entry `number` of the list.
     fn mark_synced(&self, home: u32, number: u32) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let directory = self.directory();
         let id = directory.id(homes.home(home).entry.load(Relaxed));
         {

@@ -86,7 +86,7 @@ impl InPlace<'_> {
 
     /// Whether the policy is to be asked for victims; the caller is the one who asks. Under the control lock.
     pub(crate) fn take_eviction(&self) -> bool {
-        let homes = &self.homes;
+        let homes = self.homes();
         let placed = homes.control;
         let wanted = homes.coming() < homes.geometry.kept_coming;
         let idle = placed.evicting.get() == 0 && self.control().draining.get() == 0;
@@ -101,7 +101,7 @@ impl InPlace<'_> {
     /// Asks the policy for victims, and lets clean ones go. True if one of them leaves: where all stay,
     /// nothing has changed, and only a job that is under way makes room in the list. No lock is held.
     pub(crate) fn evict(&self) -> bool {
-        let homes = &self.homes;
+        let homes = self.homes();
         let most = self.geometry.batch_pages().max(self.geometry.group_pages());
         let (mut victims, mut moved) = (0, false);
         while victims < most {
@@ -131,7 +131,7 @@ impl InPlace<'_> {
 
     /// Lets a LEAVING page go if it is clean; otherwise, or if there is no room for its tombstone, lists it.
     pub(super) fn let_go(&self, home: u32) -> Leave {
-        let homes = &self.homes;
+        let homes = self.homes();
         // Nothing is appended behind the last sync of a host that leaves the tier.
         if self.control().draining.get() == 0 && self.dismiss(home) {
             return Leave::Gone;
@@ -147,7 +147,7 @@ impl InPlace<'_> {
     /// The page of a LEAVING home stays for now: it is a page like others again, which the policy names in
     /// its turn. Under the lock of the homes.
     pub(super) fn stays(&self, home: u32) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let entry = homes.home(home).entry.load(Relaxed);
         let directory = self.directory();
         let (id, dirty) = (directory.id(entry), directory.state(entry) & DIRTY != 0);
@@ -157,7 +157,7 @@ impl InPlace<'_> {
 
     /// Unlinks the page of a LEAVING home if it is clean and its tombstone finds room.
     fn dismiss(&self, home: u32) -> bool {
-        let homes = &self.homes;
+        let homes = self.homes();
         let directory = self.directory();
         let id = directory.id(homes.home(home).entry.load(Relaxed));
         let shard = directory.lock(directory.slot(&id), self.owner);
@@ -186,7 +186,7 @@ impl InPlace<'_> {
 
     /// Takes up what an owner that has died had in its hands. Under the control lock.
     pub(crate) fn abandon_eviction(&self, dead: u64) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let placed = homes.control;
         if placed.evicting.get() == 1 && placed.evicting_owner.get() == dead {
             placed.evicting.set(0);
@@ -196,7 +196,7 @@ impl InPlace<'_> {
 
     /// Lists all pages that are LEAVING, and the dirty pages that are in no order.
     pub(crate) fn list_anew(&self) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let directory = self.directory();
         let _guard = homes.lock(self.owner);
         let placed = homes.control;

@@ -57,6 +57,7 @@ mod slots;
 
 mod dirty_evictions;
 
+use std::cell::OnceCell;
 use std::ops::Deref;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -329,10 +330,11 @@ impl<'r> Homes<'r> {
 }
 
 /// Pages lie in frames of their own: the placement of designs with a replacement policy.
-#[derive(Clone, Copy)]
 pub(crate) struct InPlace<'t> {
     tier: &'t Tier,
-    homes: Homes<'t>,
+    geometry_in_place: &'t PlacedGeometry,
+    /// Made when it is asked for: most questions need none of it.
+    homes: OnceCell<Homes<'t>>,
 }
 
 /// What the placements share.
@@ -346,7 +348,12 @@ impl Deref for InPlace<'_> {
 
 impl<'t> InPlace<'t> {
     pub(crate) fn of(tier: &'t Tier, geometry: &'t PlacedGeometry) -> Self {
-        Self { tier, homes: Homes::new(&tier.region, geometry, &tier.geometry.layout.placed) }
+        Self { tier, geometry_in_place: geometry, homes: OnceCell::new() }
+    }
+
+    fn homes(&self) -> &Homes<'t> {
+        let (tier, geometry) = (self.tier, self.geometry_in_place);
+        self.homes.get_or_init(|| Homes::new(&tier.region, geometry, &tier.geometry.layout.placed))
     }
 }
 
@@ -359,9 +366,21 @@ impl Tier {
 }
 
 impl InPlace<'_> {
+    /// Counts and ends of the lists.
+    fn ends(&self) -> &Placed {
+        self.region.value(self.geometry.layout.placed.control)
+    }
+
+    /// The home that an entry names.
+    fn home_of(&self, entry: u32) -> u32 {
+        let positions = self.geometry_in_place.positions as usize;
+        let words: &[AtomicU32] = self.region.slice(self.geometry.layout.placed.of_entries, positions);
+        words[entry as usize].load(Relaxed)
+    }
+
     /// Whether there is a home for a page that comes in. Under the control lock.
     fn has_home(&self) -> bool {
-        let homes = &self.homes;
+        let homes = self.homes();
         if homes.control.free.get() == 0 {
             self.free_deferred();
         }
@@ -370,7 +389,7 @@ impl InPlace<'_> {
 
     /// Takes a home for a page that comes in. Under the control lock.
     fn take_home(&self) -> Option<u32> {
-        let homes = &self.homes;
+        let homes = self.homes();
         let _guard = homes.lock(self.owner);
         let last = homes.control.free.get().checked_sub(1)?;
         homes.control.free.set(last);
@@ -384,7 +403,7 @@ impl InPlace<'_> {
 
     /// Notes what the record at `entry` says of its page. Under the control lock; the entry is not linked.
     fn name_home(&self, entry: u32, home: u32, version: Version) {
-        let homes = &self.homes;
+        let homes = self.homes();
         homes.of_entries[entry as usize].store(home, Relaxed);
         let home = homes.home(home);
         home.epoch.store(version.epoch, Relaxed);
@@ -395,7 +414,7 @@ impl InPlace<'_> {
     /// The page has a home, at the entry that was just linked; `older` is the home of the version that it
     /// supersedes. Under the lock of the page's shard.
     pub(crate) fn placed(&self, entry: u32, id: &PageId, older: Option<u32>, dirty: bool) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let newest = self.newest_group();
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
@@ -413,7 +432,7 @@ impl InPlace<'_> {
     /// The page of `home` was unlinked, and the record that says so appended. Under the lock of the page's
     /// shard.
     pub(crate) fn unplaced(&self, home: u32) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let newest = self.newest_group();
         let _guard = homes.lock(self.owner);
         homes.remove(home);
@@ -427,7 +446,7 @@ impl InPlace<'_> {
     /// The page at `entry` was unlinked, and no record says so: its home is kept until the front has passed
     /// its record. Under the lock of the page's shard.
     pub(crate) fn leak(&self, entry: u32) {
-        let homes = &self.homes;
+        let homes = self.homes();
         if homes.slots.is_some() {
             // Its slot says so.
             return self.unplaced(homes.of_entry(entry));
@@ -441,7 +460,7 @@ impl InPlace<'_> {
     /// The page at `entry` is lost: nothing is read at its home any more, and it leaves only for a newer
     /// version. Under the lock of its shard.
     pub(crate) fn keep_home(&self, entry: u32) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
         homes.remove(home);
@@ -451,7 +470,7 @@ impl InPlace<'_> {
     /// The page at `entry` is lost no more, and clean: it may leave like any other. Under the lock of its
     /// shard.
     pub(crate) fn give_home_back(&self, entry: u32) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
         if homes.state(home) == HomeState::Kept {
@@ -464,7 +483,7 @@ impl InPlace<'_> {
     /// become free when a group is durable that states it. Under the control lock, under which groups take
     /// the front along.
     fn leaked_leave(&self, front: u64, end: u64) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let control = self.control();
         let end = end.min(control.passed.forgotten_end());
         if front >= end {
@@ -490,7 +509,7 @@ impl InPlace<'_> {
     /// groups that existed when the last of them was. Under the control lock.
     fn pass_ring_barrier(&self) {
         let control = self.control();
-        let placed = self.homes.control;
+        let placed = self.ends();
         let durable = control.groups.flushed() >= placed.ring_barrier.get();
         if placed.ring_barrier.get() != 0 && (durable || planted::is(Bug::ReuseBeforeSuperseder)) {
             control.passed.may_leave(placed.ring_barrier_end.get());
@@ -505,7 +524,7 @@ impl InPlace<'_> {
     /// Up to where the front is to move for homes: while pages that come in find none and few are on their
     /// way, leaked ones are wanted, and these become free behind it alone. Under the control lock.
     pub(crate) fn front_wanted_for_homes(&self) -> u64 {
-        let homes = &self.homes;
+        let homes = self.homes();
         let enough = homes.slots.is_some() || homes.coming() >= self.homes_enough();
         if enough || planted::is(Bug::OrphansKeepHomes) { 0 } else { self.control().passed.forgotten_end() }
     }
@@ -517,7 +536,7 @@ impl InPlace<'_> {
 
     /// Homes whose time in DEFERRED is over. Under the control lock.
     pub(crate) fn free_deferred(&self) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let control = self.control();
         // Whoever drains reads pages without asking whether they are still there.
         if control.draining.get() != 0 {
@@ -548,7 +567,7 @@ impl InPlace<'_> {
 
     /// Gives out a home that is left out, if too many are. Under the lock of the homes.
     fn keep_enough_homes(&self) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let mut most = homes.geometry.bad_max;
         if planted::is(Bug::BadHomesForgotten) {
             most = most.min(BAD_MAX as u64);
@@ -561,7 +580,7 @@ impl InPlace<'_> {
     /// A home could not be read. Under the control lock.
     #[cold]
     pub(crate) fn mark_unreadable(&self, home: u32) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let _guard = homes.lock(self.owner);
         if let Some(home) = homes.homes.get(home as usize) {
             home.state.store(home.state.load(Relaxed) | UNREADABLE, Relaxed);
@@ -572,7 +591,7 @@ impl InPlace<'_> {
     /// Whether pages that come in will soon find no home: what could wait is done now. So a group of pages
     /// finds homes when all jobs are done.
     pub(crate) fn homes_short(&self) -> bool {
-        self.homes.control.free.get() < self.homes_enough()
+        self.ends().free.get() < self.homes_enough()
     }
 
     /// Homes that a group of pages finds enough.
@@ -583,7 +602,7 @@ impl InPlace<'_> {
     /// Whether homes are short and more would be free if this group, which is open, were durable. Under the
     /// control lock.
     pub(crate) fn homes_wait_for(&self, open: u64) -> bool {
-        let homes = &self.homes;
+        let homes = self.homes();
         let placed = homes.control;
         if !self.homes_short() {
             return false;
@@ -601,7 +620,7 @@ impl InPlace<'_> {
 
     /// What the record of the page at `home` says beyond its entry.
     pub(crate) fn version_at(&self, home: u32) -> Version {
-        let homes = &self.homes;
+        let homes = self.homes();
         let home = homes.home(home);
         Version { epoch: home.epoch.load(Relaxed), version: home.version.get(), lsn: home.lsn.get() }
     }

@@ -171,7 +171,7 @@ impl InPlace<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn refer(&self, entry: u32) -> u32 {
-        let homes = &self.homes;
+        let homes = self.homes();
         let home = homes.of_entry(entry);
         let _guard = homes.lock(self.owner);
         // The page may have left since it was seen.

@@ -13,11 +13,11 @@ use crate::stage_out::batch::BatchPage;
 
 impl Placement for InPlace<'_> {
     fn frame_at(&self, entry: u32) -> Frame {
-        Frame(self.homes.of_entry(entry))
+        Frame(self.home_of(entry))
     }
 
     fn page_frames(&self) -> u64 {
-        self.homes.geometry.homes.into()
+        self.geometry_in_place.homes.into()
     }
 
     fn frames(&self) -> u64 {
@@ -60,7 +60,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn entered(&self, entry: u32, id: &PageId, older: Option<u32>, dirty: bool) {
-        self.placed(entry, id, older.map(|older| self.homes.of_entry(older)), dirty);
+        self.placed(entry, id, older.map(|older| self.homes().of_entry(older)), dirty);
     }
 
     fn hit(&self, entry: u32) -> Frame {
@@ -83,7 +83,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn left(&self, entry: u32) {
-        self.unplaced(self.homes.of_entry(entry));
+        self.unplaced(self.homes().of_entry(entry));
     }
 
     fn forgotten(&self, entry: u32) {
@@ -109,7 +109,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn is_unreadable(&self, frame: Frame) -> bool {
-        self.homes.is_unreadable(frame.0)
+        self.homes().is_unreadable(frame.0)
     }
 
     fn next_step(&self, tried: &Tried) -> Option<Step> {
@@ -169,7 +169,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn take_records(&self, group: &StagingGroup) -> bool {
-        if self.homes.slots.is_none() {
+        if self.homes().slots.is_none() {
             return self.push_to_segment(group);
         }
         self.pages_durable(group);
@@ -214,11 +214,11 @@ impl Placement for InPlace<'_> {
     }
 
     fn freed(&self) -> u64 {
-        self.homes.control.freed.get()
+        self.ends().freed.get()
     }
 
     fn is_filling(&self) -> bool {
-        self.homes.has_spare()
+        self.homes().has_spare()
     }
 
     /// One is over when as many have come in as there are frames.
@@ -241,15 +241,15 @@ impl Placement for InPlace<'_> {
     }
 
     fn is_held_by(&self, owner: u32) -> bool {
-        self.homes.control.lock.holder() == Some(owner)
+        self.ends().lock.holder() == Some(owner)
     }
 
     fn poison(&self) {
-        self.homes.control.lock.poison();
+        self.ends().lock.poison();
     }
 
     fn is_poisoned(&self) -> bool {
-        self.homes.control.lock.is_poisoned()
+        self.ends().lock.is_poisoned()
     }
 
     fn replay(&self, record: &Record, entry: u32) {
@@ -273,7 +273,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn slot_writes(&self) -> Vec<FlashWrite> {
-        self.homes.slots.map_or_else(Vec::new, |slots| slots.writes())
+        self.homes().slots.map_or_else(Vec::new, |slots| slots.writes())
     }
 
     fn slots_written(&self) {
@@ -281,29 +281,29 @@ impl Placement for InPlace<'_> {
     }
 
     fn slots_want_flush(&self, pressing: bool) -> bool {
-        self.homes.slots.is_some_and(|slots| slots.want_flush(pressing))
+        self.homes().slots.is_some_and(|slots| slots.want_flush(pressing))
     }
 
     fn slots_flush_begins(&self) {
-        if let Some(slots) = self.homes.slots {
+        if let Some(slots) = self.homes().slots {
             slots.flush_begins();
         }
     }
 
     fn slots_flushed(&self) {
-        if let Some(slots) = self.homes.slots {
+        if let Some(slots) = self.homes().slots {
             slots.flushed();
         }
     }
 
     fn want_slots(&self) -> u64 {
-        let Some(slots) = self.homes.slots else { return 0 };
-        let _guard = self.homes.lock(self.owner);
+        let Some(slots) = self.homes().slots else { return 0 };
+        let _guard = self.homes().lock(self.owner);
         slots.want_listed()
     }
 
     fn slots_durable(&self) -> u64 {
-        self.homes.slots.map_or(0, |slots| slots.durable())
+        self.homes().slots.map_or(0, |slots| slots.durable())
     }
 }
 
@@ -327,7 +327,7 @@ impl QueueRules for InPlace<'_> {
     }
 
     fn barrier(&self) -> u64 {
-        self.homes.control.ring_barrier.get()
+        self.ends().ring_barrier.get()
     }
 
     fn records_leave(&self, front: u64, end: u64) {

@@ -11,7 +11,7 @@ impl InPlace<'_> {
     /// Takes up where the page of a record lies that is about to be linked at `entry`. At recovery.
     pub(super) fn replay_home(&self, record: &Record, entry: u32) {
         let RecordKind::Page { lsn, home, .. } = record.kind else { return };
-        let homes = &self.homes;
+        let homes = self.homes();
         homes.of_entries[entry as usize].store(home, Relaxed);
         if home < homes.geometry.homes {
             self.name_home(entry, home, Version { epoch: record.epoch, version: record.version, lsn });
@@ -24,7 +24,7 @@ impl InPlace<'_> {
     /// # Errors
     /// A position whose record names a home that there is not, or that another page has.
     pub(crate) fn settle_homes(&self) -> Result<(), u64> {
-        let homes = &self.homes;
+        let homes = self.homes();
         let control = self.control();
         let directory = self.directory();
         let _guard = homes.lock(self.owner);
@@ -58,7 +58,7 @@ impl InPlace<'_> {
     /// # Panics
     /// If one does not hold.
     pub(crate) fn check_homes(&self) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let directory = self.directory();
         let count = homes.geometry.homes;
         let _guard = homes.lock(self.owner);

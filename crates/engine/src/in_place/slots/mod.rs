@@ -282,7 +282,7 @@ impl InPlace<'_> {
     /// Takes up the slots of a tier that was just recovered from them; `head` counts the heads written and
     /// says which copy is the newest.
     pub(crate) fn adopt_slots(&self, head: (u64, u64), valid: &[(u32, SlotEntry)]) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let Some(slots) = homes.slots else { return };
         let _guard = homes.lock(self.owner);
         slots.control.head_number.set(head.0);
@@ -297,7 +297,7 @@ impl InPlace<'_> {
 
     /// Offset and contents of the block that has the slot of a home, as memory has it.
     pub(crate) fn slot_block(&self, home: u32) -> Option<(u64, Vec<u8>)> {
-        let slots = self.homes.slots?;
+        let slots = self.homes().slots?;
         let block = home / PER_BLOCK;
         let mut bytes = vec![0; SLOT_BLOCK_BYTES];
         slots.region.copy_out(slots.layout.image + block as usize * SLOT_BLOCK_BYTES, &mut bytes);

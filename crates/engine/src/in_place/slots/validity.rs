@@ -72,7 +72,7 @@ impl InPlace<'_> {
     /// the older one is what disk has: it carries out jobs and asks again. Otherwise it may from now on.
     /// Under the lock of the page's shard; `older` is its entry.
     pub(crate) fn slot_holds_back(&self, id: &PageId, older: Option<u32>) -> bool {
-        let homes = &self.homes;
+        let homes = self.homes();
         let Some(slots) = homes.slots else { return false };
         // Of a device that has failed nothing is believed any more: see `failure`.
         if self.failure().is_some_and(Failure::ends_writing) {
@@ -95,7 +95,7 @@ impl InPlace<'_> {
 
     /// The host has changed a page, or a range of pages, on disk, or is about to, and the tier forgets them.
     pub(crate) fn slot_changed_on_disk(&self, page: Option<&PageId>) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let Some(slots) = homes.slots else { return };
         let _guard = homes.lock(self.owner);
         match page {
@@ -106,7 +106,7 @@ impl InPlace<'_> {
 
     /// See [`Tier::disk_synced`].
     pub(crate) fn disk_synced_since(&self, mark: DiskMark) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let Some(slots) = homes.slots else { return };
         let waiting = {
             let _guard = homes.lock(self.owner);
@@ -145,7 +145,7 @@ impl InPlace<'_> {
 
     /// A version is durable in its home. Under the control lock.
     fn version_durable(&self, home: u32, version: u64) {
-        let homes = &self.homes;
+        let homes = self.homes();
         let Some(slots) = homes.slots else { return };
         let _guard = homes.lock(self.owner);
         if homes.home(home).version.get() == version {
@@ -169,7 +169,7 @@ impl Tier {
     /// before the sync begins.
     pub fn disk_mark(&self) -> DiskMark {
         self.in_place()
-            .and_then(|in_place| in_place.homes.slots)
+            .and_then(|in_place| in_place.homes().slots)
             .map_or(DiskMark(0), |slots| slots.disk_mark())
     }
 

@@ -98,18 +98,18 @@ impl InPlace<'_> {
     /// The head, which has the host's bytes, is to be written; false without a slot directory. Under the
     /// control lock.
     pub(crate) fn head_listed(&self) -> bool {
-        let Some(slots) = self.homes.slots else { return false };
-        let _guard = self.homes.lock(self.owner);
+        let Some(slots) = self.homes().slots else { return false };
+        let _guard = self.homes().lock(self.owner);
         slots.list(slots.head());
         true
     }
 
     /// Takes the next write of slots, if there is one and it is time. Under the control lock.
     pub(crate) fn take_listed(&self, owner: u32, pressing: bool) -> bool {
-        let Some(slots) = self.homes.slots else { return false };
+        let Some(slots) = self.homes().slots else { return false };
         let note = self.current_note();
         let control = slots.control;
-        let _guard = self.homes.lock(self.owner);
+        let _guard = self.homes().lock(self.owner);
         match control.job.get() {
             Stage::Idle if slots.is_urgent(pressing) => {
                 slots.take(self.control().epoch.get() as u32, &self.uuid, &note);
@@ -125,8 +125,8 @@ impl InPlace<'_> {
 
     /// The job's blocks are on the device. Under the control lock.
     pub(crate) fn listed_written(&self) {
-        let Some(slots) = self.homes.slots else { return };
-        let _guard = self.homes.lock(self.owner);
+        let Some(slots) = self.homes().slots else { return };
+        let _guard = self.homes().lock(self.owner);
         let control = slots.control;
         assert_eq!(control.job.get(), Stage::Writing, "a job completed twice");
         let blocks = control.taken.get() - control.written.get();
@@ -137,7 +137,7 @@ impl InPlace<'_> {
 
     /// Hands the blocks of an owner that has died out again. Under the control lock.
     pub(crate) fn abandon_slots(&self, dead: u64) {
-        let Some(slots) = self.homes.slots else { return };
+        let Some(slots) = self.homes().slots else { return };
         if slots.control.job.get() == Stage::Writing && slots.control.job_owner.get() == dead {
             slots.control.job.set(Stage::ToWrite);
             if planted::is(Bug::DeadWriteCounts) {
