@@ -6,7 +6,7 @@
 //! cannot be told*):
 //! 1. Flash of an earlier moment of the opening that the sidecar names, or of a copy of that moment to which
 //!    no group was written in openings since, if it has all groups that the sidecar says were durable: pages
-//!    are as they were at a moment in between.
+//!    are as they were at a moment in between, as is what went to disk alone meanwhile.
 //! 2. A disk of another moment than its sidecar: pages that the sidecar does not name may be as they are on
 //!    that disk.
 //! 3. A file whose sidecar does not say `dirty` counts as it is, if flash holds nothing that its disk did not
@@ -305,8 +305,7 @@ impl Mix {
             Relation::Same | Relation::FlashNewer => vec![&self.flash.models[file]],
             Relation::FlashOlder | Relation::Apart => vec![&of_sidecar.models[file]],
         };
-        let newest = Expected { models: models.clone(), disk: None, named: Vec::new(), broken_off: None };
-        let is_newest = newest.fits(world, found).is_ok();
+        let is_newest = Expected::of(models.clone()).fits(world, found).is_ok();
         if relation == Relation::Apart && self.forgets_nonces(file) {
             return Ok(false);
         }
@@ -330,14 +329,17 @@ impl Mix {
             self.sidecar(file).unwrap_or(SidecarText("")).attached(&part.disk.snapshot.disks[file]);
         let disk = as_it_is.then_some(&attached);
         let broken_off = (relation == Relation::FlashNewer).then(|| &self.flash.models[file]);
-        if let Err(why) = (Expected { models, disk, named, broken_off }).fits(world, found) {
+        let disk_since =
+            of_same_opening.then_some((&part.disk.snapshot.disks[file], &self.flash.models[file]));
+        if let Err(why) = (Expected { models, disk, named, disk_since, broken_off }).fits(world, found) {
             return if !dirty && self.has_lost_the_name(file) { Ok(false) } else { Err(why) };
         }
         if relation == Relation::Apart && dirty && !of_same_opening {
             let models = vec![&self.flash.models[file]];
-            let other = Expected { models, disk: None, named: Vec::new(), broken_off: None };
             if !expendable {
-                other.fits(world, found).map_err(|why| format!("{why}, with the flash of another copy"))?;
+                Expected::of(models)
+                    .fits(world, found)
+                    .map_err(|why| format!("{why}, with the flash of another copy"))?;
             }
         }
         let stays = is_newest && matches!(relation, Relation::Same | Relation::FlashNewer);
@@ -427,11 +429,17 @@ struct Expected<'m> {
     disk: Option<&'m Image>,
     /// but for these pages.
     named: Vec<u64>,
+    /// Exception 1: or what its disk has and is no older than the file was at this moment,
+    disk_since: Option<(&'m Image, &'m FileModel)>,
     /// Exception 6: or what was there before a discard that this one knows as broken off.
     broken_off: Option<&'m FileModel>,
 }
 
-impl Expected<'_> {
+impl<'m> Expected<'m> {
+    fn of(models: Vec<&'m FileModel>) -> Self {
+        Self { models, disk: None, named: Vec::new(), disk_since: None, broken_off: None }
+    }
+
     fn fits(&self, world: &World, found: &[u8]) -> Result<(), String> {
         let disk_len = self.disk.map(|disk| disk.len() as u64);
         let len = found.len() as u64;
@@ -448,11 +456,14 @@ impl Expected<'_> {
                 continue;
             }
             let block = world.scenario.hole.place(at as u64) / page_bytes;
-            let on_disk = self.disk.filter(|_| !self.named.contains(&block)).is_some_and(|disk| {
+            let is_on = |disk: &Image| {
                 let there = disk.range(at.min(disk.len())..(at + bytes.len()).min(disk.len()));
                 bytes.starts_with(&there) && bytes[there.len()..].iter().all(|&byte| byte == 0)
-            });
-            if !on_disk {
+            };
+            let on_disk = self.disk.filter(|_| !self.named.contains(&block)).is_some_and(is_on);
+            let went_to_disk =
+                |(disk, then): (&Image, &FileModel)| is_on(disk) && then.unit_is_no_older(unit, bytes);
+            if !on_disk && !self.disk_since.is_some_and(went_to_disk) {
                 let model = self.models[0];
                 let found = crate::crash::volume::pattern::describe(bytes, model.number(), at as u64);
                 return Err(format!(

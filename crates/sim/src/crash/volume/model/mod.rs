@@ -185,6 +185,19 @@ impl FileModel {
         before.any(|(_, before)| before[..bytes.len()] == *bytes)
     }
 
+    /// Whether no word of `bytes`, with which a unit begins, is of an older version than in the oldest content
+    /// that the unit may have. Zeros are older than any version.
+    pub fn unit_is_no_older(&self, unit: usize, bytes: &[u8]) -> bool {
+        let Some(oldest) = self.units.get(unit).and_then(|unit| unit.history.first()) else { return false };
+        let at = unit as u64 * UNIT_BYTES as u64;
+        let oldest = &self.slots.get(oldest.slot)[..bytes.len()];
+        let words = bytes.chunks_exact(8).zip(oldest.chunks_exact(8)).zip((at..).step_by(8));
+        words.into_iter().all(|((found, oldest), at)| {
+            let version = |word: &[u8]| pattern::versions(word, self.number, at).pop().flatten();
+            found == oldest || version(found) > version(oldest)
+        })
+    }
+
     /// The file's number, as it stands in the contents.
     pub fn number(&self) -> u8 {
         self.number
