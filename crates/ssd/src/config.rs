@@ -1,0 +1,283 @@
+//! What a drive is made of and how it is set up.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ConfigError;
+use crate::geometry::{Geometry, NandTimings};
+
+/// Write streams that hosts can tell apart.
+pub const STREAMS_MAX: u32 = 8;
+
+/// A drive.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SsdConfig {
+    /// Bytes that the host sees; the rest of the flash is over-provisioning.
+    pub capacity_bytes: u64,
+    /// The flash.
+    pub geometry: Geometry,
+    /// How long flash takes.
+    pub timings: NandTimings,
+    /// The translation layer.
+    pub ftl: FtlConfig,
+    /// The write buffer, and what a flush does to it.
+    pub cache: CacheConfig,
+    /// Between the host and the buffer.
+    pub host: HostConfig,
+}
+
+/// Which block is collected next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Collection {
+    /// The one with the fewest valid units.
+    Greedy,
+    /// The one with the largest (1 - u) * age / 2u, where u is its share of valid units (Kawaguchi et al., "A
+    /// flash-memory based file system", section 3.4).
+    CostBenefit,
+    /// The one that was filled first.
+    Fifo,
+}
+
+/// Parameters of the translation layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct FtlConfig {
+    /// Which block is collected next.
+    pub collection: Collection,
+    /// Erased blocks that each plane holds back; at fewer it collects. At least 2.
+    pub reserve_blocks_per_plane: u32,
+    /// Write streams that the host may tell apart, each with an open block on each plane.
+    pub streams: u32,
+    /// Entries of the map that may be newer than flash has them. A program has to wait while they are.
+    pub dirty_entries_max: u32,
+    /// Whether the map is journalled to flash at all: without, its writes are not counted.
+    pub journal: bool,
+    /// Erases between the least and the most worn block of a plane from which on the least worn one is
+    /// collected whatever it holds (static wear levelling). 0 = never.
+    pub wear_gap_max: u32,
+    /// Erases that a block lives.
+    pub endurance_erases: u32,
+    /// Blocks that are bad from the beginning, per thousand.
+    pub bad_blocks_per_thousand: u32,
+}
+
+/// What a write cache is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheKind {
+    /// A write is complete when it is in flash.
+    None,
+    /// A write is complete when it is in the buffer, which a power cut takes away.
+    Volatile,
+    /// A write is complete when it is in the buffer, which capacitors carry through a power cut.
+    Durable,
+}
+
+/// What a flush does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlushRule {
+    /// All that is in the buffer goes to flash, and the map's journal.
+    Drain,
+    /// What came before is kept before what comes after; nothing is written for it. For durable caches.
+    OrderingPoint,
+}
+
+/// Parameters of the write buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheConfig {
+    /// What becomes of it when the power fails.
+    pub kind: CacheKind,
+    /// Bytes of it.
+    pub buffer_bytes: u64,
+    /// What a flush does.
+    pub flush: FlushRule,
+    /// What the firmware takes for a flush besides what it writes.
+    pub flush_us: f64,
+    /// Whether a read needs a frame of the buffer too, and waits while all are dirty (section 2 of the
+    /// DuraSSD paper: reads blocked by writes).
+    pub reads_take_frames: bool,
+}
+
+/// Parameters of the way between host and buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostConfig {
+    /// Commands that are under way at most.
+    pub queue_depth: u32,
+    /// Whether commands are completed in the order in which they came (ordered NCQ, section 3.3 of the DuraSSD
+    /// paper).
+    pub ordered: bool,
+    /// Rate of the link, in 10^6 bytes per second.
+    pub link_mb_per_s: f64,
+    /// What the link and the firmware take for a command, one after the other.
+    pub command_us: f64,
+    /// What the firmware takes for each mapping unit that is written, one after the other.
+    pub write_unit_us: f64,
+    /// What a command takes in addition, beside others.
+    pub latency_us: f64,
+}
+
+impl SsdConfig {
+    /// Reads a drive from the text of a TOML table.
+    ///
+    /// # Errors
+    /// The line or the key that is wrong.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        let config: Self =
+            toml::from_str(text).map_err(|error| ConfigError::new("model", error.to_string()))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// # Errors
+    /// The first parameter that cannot be.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.geometry.check()?;
+        self.timings.check()?;
+        self.ftl.check(&self.geometry)?;
+        self.cache.check(&self.geometry)?;
+        self.host.check()?;
+        let unit = u64::from(self.geometry.unit_bytes);
+        if self.capacity_bytes == 0 || self.capacity_bytes % unit != 0 {
+            let reason = format!("must be a multiple of unit_bytes ({unit}), not {}", self.capacity_bytes);
+            return Err(ConfigError::new("capacity_bytes", reason));
+        }
+        // What the host can fill: all but the blocks that are held back, that are open and that are bad.
+        let held = self.held_units();
+        let logical = self.capacity_bytes / unit + self.map_units();
+        let room = u64::from(self.geometry.units()).saturating_sub(held);
+        if logical > room {
+            let reason = format!(
+                "is {} units with the map's, and the flash has room for {room}: {} without the {held} of blocks \
+                 that are held back, open or bad",
+                logical,
+                self.geometry.units()
+            );
+            return Err(ConfigError::new("capacity_bytes", reason));
+        }
+        Ok(())
+    }
+
+    /// Mapping units that the host sees.
+    pub fn logical_units(&self) -> u32 {
+        (self.capacity_bytes / u64::from(self.geometry.unit_bytes)) as u32
+    }
+
+    /// Frames of the buffer, of a mapping unit each.
+    pub(crate) fn buffer_frames(&self) -> u32 {
+        (self.cache.buffer_bytes / u64::from(self.geometry.unit_bytes)) as u32
+    }
+
+    /// Units of blocks that can hold nothing for long: the reserve, the open ones and the bad ones.
+    fn held_units(&self) -> u64 {
+        let planes = u64::from(self.geometry.planes());
+        let per_plane = u64::from(self.ftl.reserve_blocks_per_plane)
+            + u64::from(self.ftl.streams)
+            + u64::from(self.ftl.journal)
+            + 1;
+        let bad =
+            (u64::from(self.geometry.blocks()) * u64::from(self.ftl.bad_blocks_per_thousand)).div_ceil(1000);
+        (planes * per_plane + bad) * u64::from(self.geometry.units_per_block())
+    }
+
+    /// Units that the map's pages and its journal take on flash.
+    pub(crate) fn map_units(&self) -> u64 {
+        if !self.ftl.journal {
+            return 0;
+        }
+        2 * u64::from(self.map_pages()) * u64::from(self.geometry.units_per_page())
+    }
+
+    /// Flash pages that the whole map takes.
+    pub(crate) fn map_pages(&self) -> u32 {
+        let bytes = 4 * self.capacity_bytes / u64::from(self.geometry.unit_bytes);
+        bytes.div_ceil(u64::from(self.geometry.page_bytes)) as u32
+    }
+
+    /// Mapping units that the host has filled, as a share of what is not held back: what write amplification
+    /// follows from. Over-provisioning says less, for blocks that are held back hold nothing.
+    pub fn effective_utilisation(&self) -> f64 {
+        let reserve = u64::from(self.geometry.planes())
+            * u64::from(self.ftl.reserve_blocks_per_plane)
+            * u64::from(self.geometry.units_per_block());
+        f64::from(self.logical_units()) / (u64::from(self.geometry.units()) - reserve) as f64
+    }
+}
+
+impl FtlConfig {
+    fn check(&self, geometry: &Geometry) -> Result<(), ConfigError> {
+        let most = geometry.blocks_per_plane / 2;
+        if !(2..=most.max(2)).contains(&self.reserve_blocks_per_plane) {
+            let reason = format!("must be from 2 to {most}, not {}", self.reserve_blocks_per_plane);
+            return Err(ConfigError::new("reserve_blocks_per_plane", reason));
+        }
+        if !(1..=STREAMS_MAX).contains(&self.streams) {
+            let reason = format!("must be from 1 to {STREAMS_MAX}, not {}", self.streams);
+            return Err(ConfigError::new("streams", reason));
+        }
+        let entries = geometry.page_bytes / crate::ftl::JOURNAL_ENTRY_BYTES;
+        if self.journal && self.dirty_entries_max < entries {
+            let reason = format!(
+                "must be at least the {entries} of a page of the journal, not {}",
+                self.dirty_entries_max
+            );
+            return Err(ConfigError::new("dirty_entries_max", reason));
+        }
+        if self.endurance_erases == 0 {
+            return Err(ConfigError::new("endurance_erases", "must be above 0".to_owned()));
+        }
+        if self.bad_blocks_per_thousand > 200 {
+            let reason = format!("must be at most 200, not {}", self.bad_blocks_per_thousand);
+            return Err(ConfigError::new("bad_blocks_per_thousand", reason));
+        }
+        Ok(())
+    }
+}
+
+impl CacheConfig {
+    fn check(&self, geometry: &Geometry) -> Result<(), ConfigError> {
+        let least = u64::from(geometry.page_bytes) * 2;
+        if self.buffer_bytes < least || self.buffer_bytes > 1 << 36 {
+            let reason = format!("must be from {least} (two flash pages) to 2^36, not {}", self.buffer_bytes);
+            return Err(ConfigError::new("buffer_bytes", reason));
+        }
+        if !(self.flush_us.is_finite() && (0.0..=1e7).contains(&self.flush_us)) {
+            return Err(ConfigError::new(
+                "flush_us",
+                format!("must be from 0 to 10^7, not {}", self.flush_us),
+            ));
+        }
+        if self.flush == FlushRule::OrderingPoint && self.kind != CacheKind::Durable {
+            let reason = "\"ordering_point\" keeps nothing unless the cache is durable; use \"drain\"";
+            return Err(ConfigError::new("flush", reason.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl HostConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        if !(1..=65_536).contains(&self.queue_depth) {
+            let reason = format!("must be from 1 to 65536, not {}", self.queue_depth);
+            return Err(ConfigError::new("queue_depth", reason));
+        }
+        if !(self.link_mb_per_s.is_finite() && self.link_mb_per_s > 0.0) {
+            let reason = format!("must be above 0, not {}", self.link_mb_per_s);
+            return Err(ConfigError::new("link_mb_per_s", reason));
+        }
+        let times = [
+            ("command_us", self.command_us),
+            ("write_unit_us", self.write_unit_us),
+            ("latency_us", self.latency_us),
+        ];
+        for (key, value) in times {
+            if !(value.is_finite() && (0.0..=1e7).contains(&value)) {
+                return Err(ConfigError::new(key, format!("must be from 0 to 10^7, not {value}")));
+            }
+        }
+        Ok(())
+    }
+}

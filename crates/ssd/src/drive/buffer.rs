@@ -1,0 +1,213 @@
+//! The write buffer: a ring of frames that are filled by writes and emptied into flash, the oldest first.
+//!
+//! A frame is waiting until a plane takes it, on its way while that plane programs it, and free again when it
+//! and all before it are in flash; the map names flash from then on. A unit that is written again while its
+//! frame waits takes that frame over: only the newest version goes to flash.
+//!
+//! Planes take frames when they are free, a page's worth at a time, of one stream; a frame without a partner
+//! waits for one until a flush.
+//!
+//! Invariant *B1*: `released <= started <= filled <= released + frames`; frames before `started` are on their
+//! way.
+
+use crate::ftl::{Frame, Ftl, Location};
+use crate::geometry::UNITS_PER_PAGE_MAX;
+use crate::state::Words;
+
+use super::Ssd;
+
+/// Frames that are looked at for a partner of the same stream.
+const PARTNERS_LOOKED_AT: u64 = 64;
+
+impl Ssd {
+    /// Puts a unit into the buffer at `now` or as soon as there is a frame. Returns when it is there.
+    pub(super) fn fill(
+        &self,
+        words: &mut Words,
+        ftl: &mut Ftl<'_>,
+        now: u64,
+        logical: u32,
+        stream: u32,
+    ) -> u64 {
+        ftl.counters.units_written += 1;
+        let frames = ftl.frames.len() as u64;
+        if let Location::Buffer(frame) = ftl.location(logical)
+            && ftl.frames[frame as usize].done_at == 0
+        {
+            ftl.counters.units_coalesced += 1;
+            ftl.frames[frame as usize].stream = stream;
+            return now;
+        }
+        let mut at = now;
+        if words.filled - words.released >= frames {
+            self.start_waiting(words, ftl, now);
+            at = self.wait_for_frame(words, ftl, now);
+            if at > now {
+                ftl.counters.write_stalls += 1;
+                ftl.counters.write_stall_ns += at - now;
+            }
+        }
+        let frame = (words.filled % frames) as u32;
+        let before = std::mem::replace(&mut ftl.map[logical as usize], Location::Buffer(frame).word());
+        ftl.frames[frame as usize] =
+            Frame { filled_at: at, done_at: 0, logical: logical + 1, stream, target: 0, before };
+        words.filled += 1;
+        words.waiting += 1;
+        at
+    }
+
+    /// Gives frames to planes that are free by `now`, as long as whole pages wait.
+    pub(super) fn start_waiting(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64) {
+        let per_page = u64::from(ftl.array.geometry.units_per_page());
+        while words.waiting >= per_page {
+            let stream = self.next_stream(words, ftl);
+            let plane = ftl.first_free(stream as usize);
+            if ftl.free_at(plane) > now || !self.start_page(words, ftl, plane, stream, now, false) {
+                break;
+            }
+        }
+    }
+
+    /// Waits until a frame is free. Returns when that is.
+    pub(super) fn wait_for_frame(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64) -> u64 {
+        let frames = ftl.frames.len() as u64;
+        self.release(words, ftl, now);
+        let mut at = now;
+        while words.filled - words.released >= frames {
+            let oldest = (words.released % frames) as usize;
+            if ftl.frames[oldest].done_at == 0 {
+                let stream = self.next_stream(words, ftl);
+                let plane = ftl.first_free(stream as usize);
+                self.start_page(words, ftl, plane, stream, at, true);
+                continue;
+            }
+            at = at.max(ftl.frames[oldest].done_at);
+            self.release(words, ftl, at);
+        }
+        at
+    }
+
+    /// Programs all that waits, partners or not. Returns when everything is in flash.
+    pub(super) fn program_all(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64) -> u64 {
+        let frames = ftl.frames.len() as u64;
+        while words.waiting > 0 {
+            let stream = self.next_stream(words, ftl);
+            let plane = ftl.first_free(stream as usize);
+            self.start_page(words, ftl, plane, stream, now, true);
+        }
+        let on_their_way = words.released..words.filled;
+        let last = on_their_way.map(|turn| ftl.frames[(turn % frames) as usize].done_at).max();
+        let done = last.map_or(now, |last| last.max(now));
+        self.release(words, ftl, done);
+        done
+    }
+
+    /// The stream of the oldest frame that waits. Frames that were given up are passed.
+    fn next_stream(&self, words: &mut Words, ftl: &mut Ftl<'_>) -> u32 {
+        let frames = ftl.frames.len() as u64;
+        while words.started < words.filled && ftl.frames[(words.started % frames) as usize].done_at != 0 {
+            words.started += 1;
+        }
+        ftl.frames[(words.started % frames) as usize].stream
+    }
+
+    /// Programs a page of the oldest frame that waits and of those of its stream that follow. Without `alone`
+    /// it does nothing, and returns false, if there is no partner for the whole page.
+    fn start_page(
+        &self,
+        words: &mut Words,
+        ftl: &mut Ftl<'_>,
+        plane: u32,
+        stream: u32,
+        now: u64,
+        alone: bool,
+    ) -> bool {
+        let frames = ftl.frames.len() as u64;
+        let per_page = ftl.array.geometry.units_per_page() as usize;
+        let mut chosen = [0_usize; UNITS_PER_PAGE_MAX as usize];
+        let (mut count, mut filled_at) = (0, 0);
+        let until = words.filled.min(words.started + PARTNERS_LOOKED_AT);
+        for turn in words.started..until {
+            let frame = &ftl.frames[(turn % frames) as usize];
+            if frame.done_at == 0 && frame.stream == stream {
+                chosen[count] = (turn % frames) as usize;
+                filled_at = frame.filled_at.max(filled_at);
+                count += 1;
+                if count == per_page {
+                    break;
+                }
+            }
+        }
+        if count < per_page && !alone {
+            return false;
+        }
+        let chosen = &chosen[..count];
+        let mut logical = [0; UNITS_PER_PAGE_MAX as usize];
+        for (logical, frame) in logical.iter_mut().zip(chosen) {
+            *logical = ftl.frames[*frame].logical - 1;
+        }
+        let (map_pages, first) = (self.config.map_pages(), self.config.logical_units());
+        // A plane that has been free for a while has begun when the last of them came.
+        let not_before = if alone { filled_at.max(now) } else { filled_at };
+        let not_before = ftl.keep_journal(map_pages, first, not_before);
+        let programmed = ftl.program(plane, stream as usize, &logical[..count], not_before);
+        for (index, frame) in chosen.iter().enumerate() {
+            let frame = &mut ftl.frames[*frame];
+            frame.target = Location::Flash(programmed.unit + index as u32).word();
+            frame.done_at = programmed.done_at.max(1);
+        }
+        words.waiting -= count as u64;
+        ftl.counters.units_programmed += count as u64;
+        ftl.journal.dirty += count as u64;
+        true
+    }
+
+    /// Frees the frames that are in flash by `now`, the oldest first.
+    pub(super) fn release(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64) {
+        let frames = ftl.frames.len() as u64;
+        while words.released < words.filled {
+            let number = (words.released % frames) as u32;
+            let frame = ftl.frames[number as usize];
+            if frame.done_at == 0 || frame.done_at > now {
+                break;
+            }
+            if let Some(logical) = frame.logical.checked_sub(1) {
+                let own = Location::Buffer(number).word();
+                // Whatever has named this frame names its place in flash from now on: the map, or the frame of
+                // a newer version.
+                let mut word = &mut ftl.map[logical as usize];
+                while *word != own {
+                    let Location::Buffer(newer) = Location::of(*word) else {
+                        unreachable!("B1: a frame that was not given up is named by the map or a newer frame")
+                    };
+                    word = &mut ftl.frames[newer as usize].before;
+                }
+                *word = frame.target;
+                ftl.give_up(frame.before);
+            }
+            words.released += 1;
+        }
+        words.started = words.started.max(words.released);
+    }
+
+    /// Gives a unit up wherever it is.
+    pub(super) fn forget(&self, words: &mut Words, ftl: &mut Ftl<'_>, logical: u32) {
+        let mut at = std::mem::take(&mut ftl.map[logical as usize]);
+        while let Location::Buffer(number) = Location::of(at) {
+            let frame = &mut ftl.frames[number as usize];
+            at = std::mem::take(&mut frame.before);
+            frame.logical = 0;
+            let target = std::mem::take(&mut frame.target);
+            if frame.done_at == 0 {
+                // It never goes to flash.
+                frame.done_at = 1;
+                words.waiting -= 1;
+            }
+            ftl.give_up(target);
+        }
+        if at != 0 {
+            ftl.journal.dirty += 1;
+        }
+        ftl.give_up(at);
+    }
+}

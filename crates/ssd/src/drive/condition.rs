@@ -1,0 +1,71 @@
+//! The condition that a drive is in when work begins.
+
+use mezzanine_device::memory::Random;
+use serde::{Deserialize, Serialize};
+
+use crate::counters::Counters;
+use crate::state::Parts;
+
+use super::Ssd;
+
+/// The condition that a drive is in when work begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// Nothing was ever written.
+    #[default]
+    Fresh,
+    /// Everything was written once, from the first byte to the last.
+    Filled,
+    /// Everything was written once, and then twice as much as fits, a unit at a time at places drawn evenly:
+    /// collection works as it does from then on.
+    Steady,
+}
+
+/// How many times its capacity is written to bring a drive into steady state.
+const STEADY_PASSES: u64 = 2;
+
+impl Ssd {
+    /// Brings an idle drive into a condition. It takes no time of the model, and nothing of it is counted but
+    /// wear.
+    pub fn prepare(&self, state: &mut [u64], condition: Condition, seed: u64) {
+        let mut parts = self.parts(state);
+        self.make(&mut parts);
+        if condition == Condition::Fresh {
+            return;
+        }
+        let logical = self.config.logical_units();
+        for unit in 0..logical {
+            self.put(&mut parts, unit);
+        }
+        if condition == Condition::Steady {
+            let mut random = Random::new(seed);
+            for _ in 0..STEADY_PASSES * u64::from(logical) {
+                self.put(&mut parts, random.below(u64::from(logical)) as u32);
+            }
+        }
+        self.settle(&mut parts);
+    }
+
+    fn put(&self, parts: &mut Parts<'_>, unit: u32) {
+        let now = parts.words.now;
+        let filled = self.fill(parts.words, &mut parts.ftl, now, unit, 0);
+        // As fast as flash takes it: a write is there when there is a frame for it.
+        parts.words.now = filled;
+        self.start_waiting(parts.words, &mut parts.ftl, filled);
+    }
+
+    /// All is in flash, all clocks begin anew.
+    fn settle(&self, parts: &mut Parts<'_>) {
+        let now = parts.words.now;
+        self.program_all(parts.words, &mut parts.ftl, now);
+        for plane in parts.ftl.array.planes.iter_mut() {
+            plane.free_at = 0;
+        }
+        parts.ftl.clock.format(parts.ftl.array.planes);
+        parts.ftl.journal.settle();
+        let words = &mut *parts.words;
+        (words.now, words.link_free_at, words.flushed_at, words.completed_at) = (0, 0, 0, 0);
+        *parts.ftl.counters = Counters::default();
+    }
+}

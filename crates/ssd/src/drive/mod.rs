@@ -1,0 +1,231 @@
+//! A drive: the link to the host, the write buffer, the translation layer and flash.
+
+mod buffer;
+
+mod condition;
+
+mod timing;
+
+use mezzanine_device::memory::splitmix;
+
+use crate::ConfigError;
+use crate::config::{CacheKind, FlushRule, SsdConfig};
+use crate::counters::Counters;
+use crate::ftl::Location;
+use crate::nand::NandTimes;
+use crate::state::{Layout, Parts, Words};
+
+pub use condition::Condition;
+
+/// Times of the way between host and buffer in ns.
+#[derive(Debug, Clone, Copy)]
+struct HostTimes {
+    command: u64,
+    write_unit: u64,
+    latency: u64,
+    flush: u64,
+    /// Of a mapping unit over the link, in units of 2^-16 ns.
+    unit_transfer: u64,
+}
+
+/// A modelled flash drive. Its state is kept by the caller ([`Timing`](mezzanine_device::model::Timing)).
+#[derive(Debug, Clone)]
+pub struct Ssd {
+    config: SsdConfig,
+    layout: Layout,
+    nand: NandTimes,
+    host: HostTimes,
+}
+
+/// What a write or a read covers, in mapping units.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    first: u32,
+    units: u32,
+}
+
+impl Ssd {
+    /// # Errors
+    /// The first parameter that cannot be.
+    pub fn new(config: SsdConfig) -> Result<Self, ConfigError> {
+        config.check()?;
+        let ns = |us: f64| (us * 1e3).round() as u64;
+        let unit = f64::from(config.geometry.unit_bytes);
+        let host = HostTimes {
+            command: ns(config.host.command_us),
+            write_unit: ns(config.host.write_unit_us),
+            latency: ns(config.host.latency_us),
+            flush: ns(config.cache.flush_us),
+            unit_transfer: (unit * 1e3 / config.host.link_mb_per_s * 65_536.0).round() as u64,
+        };
+        let nand = NandTimes::new(&config.timings, &config.geometry);
+        Ok(Self { layout: Layout::new(&config), nand, host, config })
+    }
+
+    /// What it is made of.
+    pub fn config(&self) -> &SsdConfig {
+        &self.config
+    }
+
+    /// Bytes of memory that a state takes.
+    pub fn state_bytes(&self) -> u64 {
+        8 * self.layout.len() as u64
+    }
+
+    /// What the drive has counted.
+    pub fn counters(&self, state: &mut [u64]) -> Counters {
+        *self.parts(state).ftl.counters
+    }
+
+    /// How often each erase block was erased.
+    pub fn erases(&self, state: &mut [u64]) -> Vec<u32> {
+        let parts = self.parts(state);
+        (0..self.config.geometry.blocks()).map(|block| parts.ftl.array.erases(block)).collect()
+    }
+
+    /// Looks at the whole state, and says what does not hold.
+    ///
+    /// # Errors
+    /// The first invariant that is broken.
+    pub fn check(&self, state: &mut [u64]) -> Result<(), String> {
+        let parts = self.parts(state);
+        if parts.words.made == 0 { Ok(()) } else { parts.ftl.check() }
+    }
+
+    fn parts<'s>(&self, state: &'s mut [u64]) -> Parts<'s> {
+        self.layout.parts(&self.config, self.nand, state)
+    }
+
+    /// The state taken apart, and made ready if it was never used.
+    fn ready<'s>(&self, state: &'s mut [u64]) -> Parts<'s> {
+        let mut parts = self.parts(state);
+        if parts.words.made == 0 {
+            self.make(&mut parts);
+        }
+        parts
+    }
+
+    #[cold]
+    fn make(&self, parts: &mut Parts<'_>) {
+        *parts.words = bytemuck::Zeroable::zeroed();
+        *parts.ftl.counters = Counters::default();
+        *parts.ftl.journal = bytemuck::Zeroable::zeroed();
+        parts.ftl.map.fill(0);
+        // Which blocks are bad follows from their number alone: it is a model, not a lottery.
+        let bad = u64::from(self.config.ftl.bad_blocks_per_thousand);
+        let per_plane = self.config.geometry.blocks_per_plane;
+        parts.ftl.array.format(|block| {
+            let (plane, within) = (block / per_plane, block % per_plane);
+            let turn = splitmix(u64::from(plane)) % 1000;
+            // Evenly spread, so that no plane has more of them than its share.
+            bad > 0
+                && ((u64::from(within) + 1) * bad + turn) / 1000 != (u64::from(within) * bad + turn) / 1000
+        });
+        parts.ftl.clock.format(parts.ftl.array.planes);
+        parts.queue.fill(0);
+        parts.words.made = 1;
+    }
+
+    /// The units that a range of bytes touches.
+    fn span(&self, address: u64, len: u64) -> Span {
+        let unit = u64::from(self.config.geometry.unit_bytes);
+        let first = address / unit;
+        let end = (address + len.max(1)).div_ceil(unit);
+        let logical = u64::from(self.config.logical_units());
+        Span { first: (first % logical) as u32, units: (end - first).min(logical) as u32 }
+    }
+
+    fn units(&self, span: Span) -> impl Iterator<Item = u32> + use<> {
+        let logical = self.config.logical_units();
+        (0..span.units).map(move |index| {
+            let unit = span.first + index;
+            if unit >= logical { unit - logical } else { unit }
+        })
+    }
+
+    /// When a command of so many units is over the link that arrives at `now`.
+    fn over_link(&self, words: &mut Words, now: u64, units: u32) -> u64 {
+        let transfer = (u64::from(units) * self.host.unit_transfer) >> 16;
+        words.link_free_at = words.link_free_at.max(now) + self.host.command + transfer;
+        words.link_free_at
+    }
+
+    fn read(&self, parts: &mut Parts<'_>, now: u64, span: Span) -> u64 {
+        let Parts { words, ftl, .. } = parts;
+        let mut ready = now.max(words.flushed_at);
+        if self.config.cache.reads_take_frames && words.filled - words.released >= ftl.frames.len() as u64 {
+            let from = self.wait_for_frame(words, ftl, ready);
+            if from > ready {
+                ftl.counters.read_stalls += 1;
+                ftl.counters.read_stall_ns += from - ready;
+                ready = from;
+            }
+        }
+        let mut done = ready;
+        let mut run: Option<(u32, u32)> = None;
+        let per_page = ftl.array.geometry.units_per_page();
+        for logical in self.units(span) {
+            ftl.counters.units_read += 1;
+            match ftl.location(logical) {
+                Location::Nowhere => {}
+                Location::Buffer(_) => ftl.counters.buffer_hits += 1,
+                Location::Flash(unit) => {
+                    let page = unit / per_page;
+                    match &mut run {
+                        Some((before, units)) if *before == page => *units += 1,
+                        _ => {
+                            if let Some((page, units)) = run.replace((page, 1)) {
+                                done = done.max(ftl.read_page(page, units, ready));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if let Some((page, units)) = run {
+            done = done.max(ftl.read_page(page, units, ready));
+        }
+        let over = self.over_link(words, ready, span.units);
+        let transfer = (u64::from(span.units) * self.host.unit_transfer) >> 16;
+        over.max(done + transfer) + self.host.latency
+    }
+
+    fn write(&self, parts: &mut Parts<'_>, now: u64, span: Span, stream: u32, through: bool) -> u64 {
+        let Parts { words, ftl, .. } = parts;
+        let now = now.max(words.flushed_at);
+        let here = self.over_link(words, now, span.units) + u64::from(span.units) * self.host.write_unit;
+        words.link_free_at = here;
+        let stream = stream.min(self.config.ftl.streams - 1);
+        let mut filled = here;
+        for logical in self.units(span) {
+            filled = filled.max(self.fill(words, ftl, filled, logical, stream));
+        }
+        self.start_waiting(words, ftl, filled);
+        let in_flash = through || self.config.cache.kind == CacheKind::None;
+        let done = if in_flash { self.program_all(words, ftl, filled) } else { filled };
+        done + self.host.latency
+    }
+
+    fn discard(&self, parts: &mut Parts<'_>, now: u64, span: Span) -> u64 {
+        let Parts { words, ftl, .. } = parts;
+        let done = self.over_link(words, now.max(words.flushed_at), 0);
+        for logical in self.units(span) {
+            self.forget(words, ftl, logical);
+            ftl.counters.units_discarded += 1;
+        }
+        done + self.host.latency
+    }
+
+    fn flush(&self, parts: &mut Parts<'_>, now: u64) -> u64 {
+        let Parts { words, ftl, .. } = parts;
+        let now = self.over_link(words, now.max(words.flushed_at), 0);
+        ftl.counters.flushes += 1;
+        if self.config.cache.flush == FlushRule::OrderingPoint {
+            return now + self.host.latency;
+        }
+        let programmed = self.program_all(words, ftl, now);
+        let kept = ftl.flush_journal(self.config.map_pages(), self.config.logical_units(), programmed);
+        words.flushed_at = kept + self.host.flush;
+        words.flushed_at + self.host.latency
+    }
+}

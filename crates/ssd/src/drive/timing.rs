@@ -1,0 +1,63 @@
+//! The drive as a mechanism: when commands are complete.
+
+use mezzanine_device::model::{Full, Operation, OperationKind, Progress, Submitted, Ticket, Timing};
+
+use super::Ssd;
+
+impl Timing for Ssd {
+    fn state_words(&self) -> usize {
+        self.layout.len()
+    }
+
+    fn submit(&self, state: &mut [u64], now: u64, operation: Operation) -> Result<Submitted, Full> {
+        let mut parts = self.ready(state);
+        let now = now.max(parts.words.now);
+        parts.words.now = now;
+        self.release(parts.words, &mut parts.ftl, now);
+        self.start_waiting(parts.words, &mut parts.ftl, now);
+        // A command begins when the one that came a queue's length before it is complete.
+        let turn = (parts.words.commands % parts.queue.len() as u64) as usize;
+        let begins = now.max(parts.queue[turn]);
+        let span = self.span(operation.address, operation.len);
+        let end = operation.address + operation.len;
+        let (mut done, sequential) = match operation.kind {
+            OperationKind::Read => {
+                let before = std::mem::replace(&mut parts.words.read_to, end);
+                (self.read(&mut parts, begins, span), before == operation.address)
+            }
+            OperationKind::Write => {
+                let before = std::mem::replace(&mut parts.words.written_to, end);
+                let stream = 0;
+                (self.write(&mut parts, begins, span, stream, false), before == operation.address)
+            }
+            OperationKind::Flush => (self.flush(&mut parts, begins), false),
+        };
+        if self.config.host.ordered {
+            done = done.max(parts.words.completed_at);
+        }
+        parts.words.completed_at = parts.words.completed_at.max(done);
+        parts.queue[turn] = done;
+        parts.words.commands += 1;
+        Ok(Submitted { sequential, ticket: Ticket::known(done) })
+    }
+
+    fn progress(&self, _state: &mut [u64], _now: u64, ticket: &mut Ticket) -> Progress {
+        Progress::At(ticket.completion().unwrap_or(0))
+    }
+
+    fn busy(&self, state: &[u64]) -> u64 {
+        self.layout.counters(state).busy_ns
+    }
+
+    fn servers(&self) -> u32 {
+        self.config.geometry.planes()
+    }
+
+    fn capacity(&self) -> u64 {
+        self.config.capacity_bytes
+    }
+
+    fn repair(&self, state: &mut [u64], now: u64) {
+        let _ = (state, now);
+    }
+}

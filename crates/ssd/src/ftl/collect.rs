@@ -1,0 +1,169 @@
+//! Collection: valid units of a block are moved, and the block is erased.
+//!
+//! It is incremental. A block with v valid units of b frees b - v; so for every b - v units that are programmed
+//! from outside, v are moved, and the block is erased when as much has been programmed as it frees. A plane
+//! begins when it has fewer erased blocks than it is to hold back, and from then on has as many at any time,
+//! give or take one (T3).
+
+use super::{Ftl, Location, MOVED};
+use crate::config::Collection;
+use crate::geometry::UNITS_PER_PAGE_MAX;
+
+impl Ftl<'_> {
+    /// Does what a plane owes to collection after so many units were programmed on it.
+    pub(super) fn collect(&mut self, plane: u32, programmed: u32) {
+        if self.array.planes[plane as usize].victim == 0 && !self.begin(plane) {
+            return;
+        }
+        let state = &mut self.array.planes[plane as usize];
+        let block = state.victim - 1;
+        let moves = self.array.geometry.units_per_block() - state.gain;
+        state.debt += u64::from(programmed) * u64::from(moves);
+        let gain = u64::from(state.gain.max(1));
+        let units = (state.debt / gain) as u32;
+        state.debt %= gain;
+        if units > 0 || self.array.valid(block) == 0 {
+            self.advance(plane, units);
+        }
+    }
+
+    /// Collects one block of a plane, whatever is owed. False if there is none.
+    pub(super) fn collect_in_full(&mut self, plane: u32) -> bool {
+        if self.array.planes[plane as usize].victim == 0 && !self.choose(plane) {
+            return false;
+        }
+        self.counters.collections_in_full += 1;
+        self.advance(plane, u32::MAX);
+        true
+    }
+
+    /// Takes a block, if the plane has too few erased ones.
+    fn begin(&mut self, plane: u32) -> bool {
+        self.array.erased(plane) < self.config.reserve_blocks_per_plane && self.choose(plane)
+    }
+
+    fn choose(&mut self, plane: u32) -> bool {
+        let units_per_block = self.array.geometry.units_per_block();
+        let chosen = match self.config.collection {
+            Collection::Greedy => self.array.fewest_valid(plane),
+            Collection::CostBenefit => self.array.best(plane, |valid, age| {
+                let used = f64::from(valid) / f64::from(units_per_block);
+                (1.0 - used) * age as f64 / (2.0 * used).max(1e-9)
+            }),
+            Collection::Fifo => self.array.best(plane, |_, age| age as f64),
+        };
+        let Some(mut block) = chosen else { return false };
+        if let Some(cold) = self.least_worn(plane, block) {
+            self.counters.wear_moves += 1;
+            block = cold;
+        }
+        let valid = self.array.valid(block);
+        if valid == units_per_block && self.config.collection == Collection::Greedy {
+            // Nothing is freed by moving all of it.
+            return false;
+        }
+        self.array.take(block);
+        let state = &mut self.array.planes[plane as usize];
+        (state.victim, state.cursor, state.gain) = (block + 1, 0, units_per_block - valid);
+        true
+    }
+
+    /// The block to collect for its wear: it has been erased much less often than the one that was chosen.
+    fn least_worn(&self, plane: u32, chosen: u32) -> Option<u32> {
+        if self.config.wear_gap_max == 0 {
+            return None;
+        }
+        let erases = self.array.erases(chosen);
+        if erases <= self.config.wear_gap_max {
+            return None;
+        }
+        let first = plane * self.array.geometry.blocks_per_plane;
+        let closed = (first..first + self.array.geometry.blocks_per_plane)
+            .filter(|block| self.array.state(*block) == crate::nand::BlockState::Closed);
+        let cold = closed.min_by_key(|block| self.array.erases(*block))?;
+        let room =
+            self.array.valid(cold) < self.array.geometry.units_per_block() || self.array.erased(plane) > 1;
+        (room && erases - self.array.erases(cold) > self.config.wear_gap_max).then_some(cold)
+    }
+
+    /// Moves so many units of the block that is collected, page by page, and erases it when it holds no more.
+    fn advance(&mut self, plane: u32, units: u32) {
+        let geometry = self.array.geometry;
+        let (per_page, per_block) = (geometry.units_per_page(), geometry.units_per_block());
+        let state = &self.array.planes[plane as usize];
+        let (block, mut cursor) = (state.victim - 1, state.cursor);
+        let began_at = state.free_at;
+        let first = block * per_block;
+        let (mut moved, mut page) = (0, [0; UNITS_PER_PAGE_MAX as usize]);
+        let mut waiting = 0;
+        while self.array.valid(block) > 0 && moved < units {
+            let mut is_read = false;
+            for unit in first + cursor..first + cursor + per_page {
+                if !self.is_valid(unit) {
+                    continue;
+                }
+                if !is_read {
+                    let state = &mut self.array.planes[plane as usize];
+                    state.free_at += self.clock.times.read;
+                    self.counters.pages_read_to_move += 1;
+                    is_read = true;
+                }
+                page[waiting] = unit;
+                waiting += 1;
+                if waiting == per_page as usize {
+                    self.relocate(plane, &page[..waiting]);
+                    moved += waiting as u32;
+                    waiting = 0;
+                }
+            }
+            cursor += per_page;
+            // What has found no partner waits for one in the pages that follow; at the end it goes alone.
+            let rest = self.array.valid(block) as usize;
+            if waiting > 0 && waiting == rest {
+                self.relocate(plane, &page[..waiting]);
+                moved += waiting as u32;
+                waiting = 0;
+            }
+        }
+        if waiting > 0 {
+            // Enough was moved, and one is left in hand: it is looked at again.
+            cursor = (page[0] - first) / per_page * per_page;
+        }
+        self.array.planes[plane as usize].cursor = cursor;
+        if self.array.valid(block) == 0 {
+            let state = &mut self.array.planes[plane as usize];
+            (state.victim, state.debt) = (0, 0);
+            state.free_at += self.clock.times.erase;
+            self.counters.erases += 1;
+            if !self.array.erase(block, self.config.endurance_erases) {
+                self.counters.blocks_worn_out += 1;
+            }
+        }
+        let took = self.array.planes[plane as usize].free_at - began_at;
+        self.counters.collection_ns += took;
+        self.counters.busy_ns += took;
+    }
+
+    /// Moves these units of flash together into one page.
+    fn relocate(&mut self, plane: u32, units: &[u32]) {
+        let mut logical = [0; UNITS_PER_PAGE_MAX as usize];
+        for (logical, unit) in logical.iter_mut().zip(units) {
+            *logical = self.array.spare(*unit) - 1;
+        }
+        let logical = &logical[..units.len()];
+        let busy = self.counters.busy_ns;
+        let programmed = self.program_alone(plane, MOVED, logical, 0);
+        // It counts as collection, of which the whole is added up.
+        self.counters.busy_ns = busy;
+        self.counters.pages_moved += 1;
+        self.counters.units_moved += units.len() as u64;
+        for (index, (unit, logical)) in units.iter().zip(logical).enumerate() {
+            let place = Location::Flash(programmed.unit + index as u32).word();
+            if let Some(word) = self.namer(*logical, *unit) {
+                *word = place;
+            }
+            self.array.invalidate(*unit);
+            self.journal.dirty += 1;
+        }
+    }
+}

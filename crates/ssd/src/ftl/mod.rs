@@ -1,0 +1,166 @@
+//! The translation layer: where each mapping unit of the host lies, page mapping throughout.
+//!
+//! A unit of the host is in one of three places: nowhere, in a frame of the buffer, or in flash. The map has a
+//! word for each; the frame of a unit in the buffer knows where the version before it is. Units that were moved
+//! or written over leave their old place without a valid unit (N3), and collection brings blocks of few valid
+//! units back.
+//!
+//! Invariants:
+//! - *T1*: a unit of flash is valid if and only if the map, or a frame of the buffer that the map leads to, names
+//!   it.
+//! - *T2*: the version before one in the buffer stays valid until the newer one is in flash.
+//! - *T3*: collection keeps pace: a plane never runs out of erased blocks for what it has accepted.
+//!
+//! The map's own pages and its journal are units behind those of the host, and are collected like them.
+
+mod collect;
+
+mod journal;
+
+mod place;
+
+use crate::config::{FtlConfig, STREAMS_MAX};
+use crate::counters::Counters;
+use crate::nand::{Array, NandClock};
+
+pub(crate) use journal::{JOURNAL_ENTRY_BYTES, Journal};
+
+/// The stream of units that collection has moved.
+pub(crate) const MOVED: usize = STREAMS_MAX as usize;
+/// The stream of the map and its journal.
+pub(crate) const MAP: usize = STREAMS_MAX as usize + 1;
+
+/// Marks a word of the map: what follows is the number of a frame of the buffer.
+const IN_BUFFER: u32 = 1 << 31;
+
+/// Where a unit of the host is: a word of the map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Location {
+    /// Nowhere: never written, or discarded.
+    Nowhere,
+    /// In this unit of flash.
+    Flash(u32),
+    /// In this frame of the buffer.
+    Buffer(u32),
+}
+
+impl Location {
+    #[inline]
+    pub(crate) fn of(word: u32) -> Self {
+        match word {
+            0 => Self::Nowhere,
+            word if word & IN_BUFFER != 0 => Self::Buffer(word & !IN_BUFFER),
+            word => Self::Flash(word - 1),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn word(self) -> u32 {
+        match self {
+            Self::Nowhere => 0,
+            Self::Flash(unit) => unit + 1,
+            Self::Buffer(frame) => frame | IN_BUFFER,
+        }
+    }
+}
+
+/// A frame of the buffer, as words that processes may share.
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub(crate) struct Frame {
+    /// When it was filled.
+    pub(crate) filled_at: u64,
+    /// When it is in flash; 0 as long as nothing has begun.
+    pub(crate) done_at: u64,
+    /// The unit of the host; + 1, 0 = given up.
+    pub(crate) logical: u32,
+    pub(crate) stream: u32,
+    /// Where it goes in flash: a word of the map.
+    pub(crate) target: u32,
+    /// Where the version before it is: a word of the map.
+    pub(crate) before: u32,
+}
+
+/// The translation layer over memory that somebody else keeps.
+#[derive(Debug)]
+pub(crate) struct Ftl<'s> {
+    pub(crate) config: FtlConfig,
+    pub(crate) array: Array<'s>,
+    pub(crate) clock: NandClock<'s>,
+    pub(crate) map: &'s mut [u32],
+    pub(crate) frames: &'s mut [Frame],
+    pub(crate) journal: &'s mut Journal,
+    pub(crate) counters: &'s mut Counters,
+}
+
+impl Ftl<'_> {
+    /// Where the newest version of a unit is.
+    #[inline]
+    pub(crate) fn location(&self, logical: u32) -> Location {
+        Location::of(self.map[logical as usize])
+    }
+
+    /// The word that names this unit of flash as that of `logical`, if there is one (T1): the map's, or that of
+    /// a frame that the map leads to.
+    #[inline]
+    fn namer(&mut self, logical: u32, unit: u32) -> Option<&mut u32> {
+        let named = Location::Flash(unit).word();
+        let word = self.map[logical as usize];
+        if word == named {
+            return Some(&mut self.map[logical as usize]);
+        }
+        let mut at = Location::of(word);
+        while let Location::Buffer(frame) = at {
+            let frame = frame as usize;
+            if self.frames[frame].before == named {
+                return Some(&mut self.frames[frame].before);
+            }
+            if self.frames[frame].target == named {
+                return Some(&mut self.frames[frame].target);
+            }
+            at = Location::of(self.frames[frame].before);
+        }
+        None
+    }
+
+    /// Whether somebody vouches for a unit of flash (T1).
+    pub(crate) fn is_valid(&self, unit: u32) -> bool {
+        let Some(logical) = self.array.spare(unit).checked_sub(1) else { return false };
+        let named = Location::Flash(unit).word();
+        let mut word = self.map[logical as usize];
+        loop {
+            match Location::of(word) {
+                Location::Nowhere => return false,
+                Location::Flash(at) => return at == unit,
+                Location::Buffer(frame) => {
+                    let frame = &self.frames[frame as usize];
+                    if frame.target == named {
+                        return true;
+                    }
+                    word = frame.before;
+                }
+            }
+        }
+    }
+
+    /// Nobody needs what this word of the map names in flash any more.
+    #[inline]
+    pub(crate) fn give_up(&mut self, word: u32) {
+        if let Location::Flash(unit) = Location::of(word) {
+            self.array.invalidate(unit);
+        }
+    }
+
+    /// Everything that has to hold (N1 to N3, T1).
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.array.check(|unit| self.is_valid(unit))?;
+        for (logical, word) in self.map.iter().enumerate() {
+            if let Location::Flash(unit) = Location::of(*word)
+                && self.array.spare(unit) != logical as u32 + 1
+            {
+                return Err(format!("T1: unit {logical} is in unit {unit} of flash, which is another's"));
+            }
+        }
+        Ok(())
+    }
+}

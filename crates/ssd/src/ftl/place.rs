@@ -1,0 +1,116 @@
+//! Where units go when they are programmed.
+
+use super::{Ftl, MOVED};
+use crate::geometry::UNITS_PER_PAGE_MAX;
+
+/// A page that was programmed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Programmed {
+    /// The first of its units.
+    pub(crate) unit: u32,
+    /// When it is in the cells.
+    pub(crate) done_at: u64,
+}
+
+impl Ftl<'_> {
+    /// The plane that a page of a stream can be programmed on first.
+    ///
+    /// # Panics
+    /// If none has room (T3): the capacity was checked against that.
+    pub(crate) fn first_free(&mut self, stream: usize) -> u32 {
+        let first = self.clock.first_free();
+        if self.has_room(first, stream) {
+            return first;
+        }
+        let planes = 0..self.array.geometry.planes();
+        let with_room = planes.filter(|plane| self.has_room(*plane, stream)).collect::<Vec<_>>();
+        let first = with_room.into_iter().min_by_key(|plane| self.free_at(*plane));
+        first.unwrap_or_else(|| panic!("T3: no plane has room for another page"))
+    }
+
+    /// Whether a plane can take another page of a stream, by collection if need be.
+    #[inline]
+    fn has_room(&mut self, plane: u32, stream: usize) -> bool {
+        let state = &self.array.planes[plane as usize];
+        if state.open[stream] != 0 || self.array.erased(plane) >= 2 || state.victim != 0 {
+            return true;
+        }
+        let fewest = self.array.fewest_valid(plane).map(|block| self.array.valid(block));
+        fewest.is_some_and(|valid| valid < self.array.geometry.units_per_block())
+    }
+
+    /// Reads a page of which so many units are wanted. Returns when they are over the channel.
+    pub(crate) fn read_page(&mut self, page: u32, units: u32, not_before: u64) -> u64 {
+        let geometry = self.array.geometry;
+        let plane = geometry.plane_of(page / geometry.pages_per_block);
+        let state = &mut self.array.planes[plane as usize];
+        let done = self.clock.read(state, geometry.channel_of(plane), not_before, units);
+        self.clock.changed(self.array.planes, plane);
+        self.counters.pages_read += 1;
+        self.counters.busy_ns += self.clock.times.read + u64::from(units) * self.clock.times.unit_transfer;
+        done
+    }
+
+    /// When a plane is free.
+    pub(crate) fn free_at(&self, plane: u32) -> u64 {
+        self.array.planes[plane as usize].free_at
+    }
+
+    /// Programs a page of a stream on a plane with these units; fewer than a page has are padded. Collection
+    /// takes its share of the plane's time afterwards (T3). The caller has the map name the new places.
+    pub(crate) fn program(
+        &mut self,
+        plane: u32,
+        stream: usize,
+        logical: &[u32],
+        not_before: u64,
+    ) -> Programmed {
+        let programmed = self.program_alone(plane, stream, logical, not_before);
+        self.collect(plane, logical.len() as u32);
+        self.clock.changed(self.array.planes, plane);
+        programmed
+    }
+
+    /// As [`Self::program`], without collection.
+    pub(super) fn program_alone(
+        &mut self,
+        plane: u32,
+        stream: usize,
+        logical: &[u32],
+        not_before: u64,
+    ) -> Programmed {
+        let block = match self.array.planes[plane as usize].open[stream].checked_sub(1) {
+            Some(block) => block,
+            None => self.open(plane, stream),
+        };
+        let mut owners = [0; UNITS_PER_PAGE_MAX as usize];
+        for (owner, logical) in owners.iter_mut().zip(logical) {
+            *owner = logical + 1;
+        }
+        let (unit, is_full) = self.array.program(block, &owners[..logical.len()]);
+        let channel = self.array.geometry.channel_of(plane);
+        let state = &mut self.array.planes[plane as usize];
+        if is_full {
+            state.open[stream] = 0;
+        }
+        let done_at = self.clock.program(state, channel, not_before);
+        self.counters.pages_programmed += 1;
+        self.counters.units_padded += u64::from(self.array.geometry.units_per_page()) - logical.len() as u64;
+        self.counters.busy_ns += self.clock.times.page_transfer + self.clock.times.program;
+        Programmed { unit, done_at }
+    }
+
+    fn open(&mut self, plane: u32, stream: usize) -> u32 {
+        // The last erased block is for what collection moves (T3).
+        while stream != MOVED && self.array.erased(plane) < 2 {
+            assert!(
+                self.collect_in_full(plane),
+                "T3: plane {plane} has no erased block and nothing to collect"
+            );
+        }
+        let block = self.array.open(plane);
+        let block = block.unwrap_or_else(|| panic!("T3: plane {plane} has no erased block left"));
+        self.array.planes[plane as usize].open[stream] = block + 1;
+        block
+    }
+}

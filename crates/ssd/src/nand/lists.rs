@@ -1,0 +1,328 @@
+//! Erase blocks and the lists that they are in.
+
+use crate::geometry::Geometry;
+
+use super::{Block, BlockState, Plane};
+
+/// A flash array over memory that somebody else keeps.
+#[derive(Debug)]
+pub struct Array<'s> {
+    pub(crate) geometry: Geometry,
+    units_per_block: u32,
+    pub(crate) planes: &'s mut [Plane],
+    pub(crate) blocks: &'s mut [Block],
+    /// The closed blocks of a plane with this many valid units; number + 1, 0 = none.
+    pub(crate) heads: &'s mut [u32],
+    /// The spare area of each unit: the owner's word, 0 = padding.
+    pub(crate) spare: &'s mut [u32],
+    /// Blocks closed so far.
+    pub(crate) closings: &'s mut u64,
+}
+
+impl<'s> Array<'s> {
+    pub(crate) fn new(
+        geometry: Geometry,
+        planes: &'s mut [Plane],
+        blocks: &'s mut [Block],
+        heads: &'s mut [u32],
+        spare: &'s mut [u32],
+        closings: &'s mut u64,
+    ) -> Self {
+        Self { geometry, units_per_block: geometry.units_per_block(), planes, blocks, heads, spare, closings }
+    }
+
+    /// Erases everything, but for blocks that `is_bad` names.
+    pub fn format(&mut self, is_bad: impl Fn(u32) -> bool) {
+        self.heads.fill(0);
+        self.planes.fill(bytemuck::Zeroable::zeroed());
+        *self.closings = 0;
+        for block in 0..self.blocks.len() as u32 {
+            self.blocks[block as usize] = bytemuck::Zeroable::zeroed();
+            if !is_bad(block) {
+                self.add_erased(block);
+            }
+        }
+        for plane in self.planes.iter_mut() {
+            plane.fewest = self.units_per_block;
+        }
+    }
+
+    /// The block that a unit is in.
+    pub fn block_of(&self, unit: u32) -> u32 {
+        unit / self.units_per_block
+    }
+
+    /// Where a block is.
+    pub fn state(&self, block: u32) -> BlockState {
+        BlockState::of(self.blocks[block as usize].state)
+    }
+
+    /// Units of a block that somebody vouches for.
+    pub fn valid(&self, block: u32) -> u32 {
+        self.blocks[block as usize].valid
+    }
+
+    /// Erases of a block so far.
+    pub fn erases(&self, block: u32) -> u32 {
+        self.blocks[block as usize].erases
+    }
+
+    /// Erased blocks of a plane.
+    pub fn erased(&self, plane: u32) -> u32 {
+        self.planes[plane as usize].erased
+    }
+
+    /// The owner's word of a unit.
+    pub fn spare(&self, unit: u32) -> u32 {
+        self.spare[unit as usize]
+    }
+
+    /// Takes an erased block of a plane to program: of the first few the least worn one (dynamic wear
+    /// levelling).
+    pub fn open(&mut self, plane: u32) -> Option<u32> {
+        /// Erased blocks that are looked at. A drive in steady state has no more.
+        const LOOK: usize = 16;
+        let mut candidate = self.planes[plane as usize].erased_head;
+        let mut best = candidate;
+        for _ in 0..LOOK {
+            if candidate == 0 {
+                break;
+            }
+            let block = &self.blocks[candidate as usize - 1];
+            if block.erases < self.blocks[best as usize - 1].erases {
+                best = candidate;
+            }
+            candidate = block.next;
+        }
+        let block = best.checked_sub(1)?;
+        self.remove_erased(plane, block);
+        let opened = &mut self.blocks[block as usize];
+        debug_assert!(
+            opened.valid == 0 && opened.written == 0,
+            "N1: a block is erased before it is programmed"
+        );
+        opened.state = BlockState::Open as u32;
+        Some(block)
+    }
+
+    /// Programs the next page of an open block with units of these owners, the last ones padding if there are
+    /// fewer than a page has. Returns the first unit, and whether the block is full and was closed.
+    ///
+    /// # Panics
+    /// If the block is not open (N1).
+    pub fn program(&mut self, block: u32, owners: &[u32]) -> (u32, bool) {
+        let units_per_page = self.geometry.units_per_page();
+        let programmed = &mut self.blocks[block as usize];
+        assert!(
+            programmed.state == BlockState::Open as u32 && programmed.written < self.units_per_block,
+            "N1: block {block} is programmed and not open"
+        );
+        let unit = block * self.units_per_block + programmed.written;
+        programmed.written += units_per_page;
+        programmed.valid += owners.iter().filter(|owner| **owner != 0).count() as u32;
+        let full = programmed.written == self.units_per_block;
+        let spare = &mut self.spare[unit as usize..(unit + units_per_page) as usize];
+        spare.fill(0);
+        spare[..owners.len()].copy_from_slice(owners);
+        if full {
+            self.close(block);
+        }
+        (unit, full)
+    }
+
+    /// Ends programming of an open block before it is full.
+    pub fn close(&mut self, block: u32) {
+        *self.closings += 1;
+        let closed = &mut self.blocks[block as usize];
+        closed.state = BlockState::Closed as u32;
+        closed.stamp = *self.closings;
+        let plane = self.geometry.plane_of(block);
+        self.planes[plane as usize].closed += 1;
+        self.link(plane, block);
+    }
+
+    /// Nobody vouches for a unit any more.
+    ///
+    /// # Panics
+    /// If nobody did before (N3).
+    pub fn invalidate(&mut self, unit: u32) {
+        let block = self.block_of(unit);
+        let number = block as usize;
+        assert!(self.blocks[number].valid > 0, "N3: unit {unit} is given up twice");
+        if self.blocks[number].state == BlockState::Closed as u32 {
+            let plane = self.geometry.plane_of(block);
+            self.unlink(plane, block);
+            self.blocks[number].valid -= 1;
+            self.link(plane, block);
+        } else {
+            self.blocks[number].valid -= 1;
+        }
+    }
+
+    /// The closed block of a plane with the fewest valid units.
+    pub fn fewest_valid(&mut self, plane: u32) -> Option<u32> {
+        let heads = &self.heads[self.head(plane, 0)..=self.head(plane, self.units_per_block)];
+        let fewest = &mut self.planes[plane as usize].fewest;
+        while (*fewest as usize) < heads.len() - 1 && heads[*fewest as usize] == 0 {
+            *fewest += 1;
+        }
+        heads[*fewest as usize].checked_sub(1)
+    }
+
+    /// The closed block of a plane for which `score` is largest; of equals the one with the lower number.
+    /// `score` is given the valid units, and how many blocks of the drive were closed since this one.
+    pub fn best(&self, plane: u32, score: impl Fn(u32, u64) -> f64) -> Option<u32> {
+        let first = plane * self.geometry.blocks_per_plane;
+        let mut best: Option<(f64, u32)> = None;
+        for block in first..first + self.geometry.blocks_per_plane {
+            let seen = &self.blocks[block as usize];
+            if seen.state != BlockState::Closed as u32 {
+                continue;
+            }
+            let score = score(seen.valid, *self.closings - seen.stamp);
+            if best.is_none_or(|(before, _)| score > before) {
+                best = Some((score, block));
+            }
+        }
+        best.map(|(_, block)| block)
+    }
+
+    /// Takes a closed block for collection.
+    pub fn take(&mut self, block: u32) {
+        let plane = self.geometry.plane_of(block);
+        self.unlink(plane, block);
+        self.planes[plane as usize].closed -= 1;
+        self.blocks[block as usize].state = BlockState::Taken as u32;
+    }
+
+    /// Erases a block that was taken. One that has been erased `endurance` times then is bad from now on.
+    ///
+    /// # Panics
+    /// If it holds anything that somebody vouches for (N3), or was not taken.
+    pub fn erase(&mut self, block: u32, endurance: u32) -> bool {
+        let erased = &mut self.blocks[block as usize];
+        assert!(erased.state == BlockState::Taken as u32, "block {block} is erased and was not taken");
+        assert!(erased.valid == 0, "N3: block {block} is erased with {} valid units", erased.valid);
+        erased.written = 0;
+        erased.erases += 1;
+        if erased.erases >= endurance {
+            erased.state = BlockState::Bad as u32;
+            return false;
+        }
+        self.add_erased(block);
+        true
+    }
+
+    fn add_erased(&mut self, block: u32) {
+        let number = self.geometry.plane_of(block) as usize;
+        let plane = &mut self.planes[number];
+        let tail = plane.erased_tail;
+        plane.erased_tail = block + 1;
+        plane.erased += 1;
+        match tail.checked_sub(1) {
+            None => plane.erased_head = block + 1,
+            Some(tail) => self.blocks[tail as usize].next = block + 1,
+        }
+        let added = &mut self.blocks[block as usize];
+        (added.state, added.previous, added.next) = (BlockState::Erased as u32, tail, 0);
+    }
+
+    fn remove_erased(&mut self, plane: u32, block: u32) {
+        let Block { previous, next, .. } = self.blocks[block as usize];
+        let plane = &mut self.planes[plane as usize];
+        plane.erased -= 1;
+        match previous.checked_sub(1) {
+            None => plane.erased_head = next,
+            Some(previous) => self.blocks[previous as usize].next = next,
+        }
+        match next.checked_sub(1) {
+            None => plane.erased_tail = previous,
+            Some(next) => self.blocks[next as usize].previous = previous,
+        }
+    }
+
+    fn head(&self, plane: u32, valid: u32) -> usize {
+        plane as usize * (self.units_per_block as usize + 1) + valid as usize
+    }
+
+    fn link(&mut self, plane: u32, block: u32) {
+        let valid = self.blocks[block as usize].valid;
+        let head = self.head(plane, valid);
+        let next = self.heads[head];
+        self.heads[head] = block + 1;
+        if let Some(next) = next.checked_sub(1) {
+            self.blocks[next as usize].previous = block + 1;
+        }
+        let linked = &mut self.blocks[block as usize];
+        (linked.previous, linked.next) = (0, next);
+        let fewest = &mut self.planes[plane as usize].fewest;
+        *fewest = valid.min(*fewest);
+    }
+
+    fn unlink(&mut self, plane: u32, block: u32) {
+        let Block { previous, next, valid, .. } = self.blocks[block as usize];
+        match previous.checked_sub(1) {
+            None => {
+                let head = self.head(plane, valid);
+                self.heads[head] = next;
+            }
+            Some(previous) => self.blocks[previous as usize].next = next,
+        }
+        if let Some(next) = next.checked_sub(1) {
+            self.blocks[next as usize].previous = previous;
+        }
+    }
+
+    /// Looks at the whole array, and says what does not hold (N1 to N3). `vouched` says of a unit whether its
+    /// owner vouches for it.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn check(&self, vouched: impl Fn(u32) -> bool) -> Result<(), String> {
+        let mut listed = vec![0_u32; self.blocks.len()];
+        for plane in 0..self.geometry.planes() {
+            let (mut at, mut count) = (self.planes[plane as usize].erased_head, 0);
+            while let Some(block) = at.checked_sub(1) {
+                listed[block as usize] += 1;
+                count += 1;
+                at = self.blocks[block as usize].next;
+                if count > self.geometry.blocks_per_plane || self.state(block) != BlockState::Erased {
+                    return Err(format!("N2: the erased blocks of plane {plane} are no list"));
+                }
+            }
+            if count != self.erased(plane) {
+                return Err(format!("N2: plane {plane} has {count} erased blocks, and counts otherwise"));
+            }
+            for valid in 0..=self.units_per_block {
+                let mut at = self.heads[self.head(plane, valid)];
+                while let Some(block) = at.checked_sub(1) {
+                    listed[block as usize] += 1;
+                    let found = &self.blocks[block as usize];
+                    if found.valid != valid
+                        || listed[block as usize] > 1
+                        || self.state(block) != BlockState::Closed
+                    {
+                        return Err(format!("N2: block {block} is in a list where it does not belong"));
+                    }
+                    at = found.next;
+                }
+            }
+        }
+        for block in 0..self.blocks.len() as u32 {
+            let found = &self.blocks[block as usize];
+            let is_listed = matches!(self.state(block), BlockState::Erased | BlockState::Closed);
+            if listed[block as usize] != u32::from(is_listed) {
+                return Err(format!(
+                    "N2: block {block} is {:?} and in no list or too many",
+                    self.state(block)
+                ));
+            }
+            let first = block * self.units_per_block;
+            let valid = (first..first + found.written).filter(|unit| vouched(*unit)).count() as u32;
+            if found.written > self.units_per_block || valid != found.valid {
+                return Err(format!("N3: block {block} has {valid} valid units and counts {}", found.valid));
+            }
+        }
+        Ok(())
+    }
+}

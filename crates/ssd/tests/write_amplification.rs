@@ -1,0 +1,130 @@
+//! Write amplification against closed forms: greedy and FIFO collection under writes at places drawn evenly.
+//!
+//! FIFO: P. Desnoyers, "Analytic modeling of SSD write performance" (SYSTOR 2012), and L. Xiang and B. M. Kurkoski,
+//! "An improved analytical expression for write amplification in NAND flash" (arXiv 1110.4245). Greedy: the mean
+//! field of the same works.
+#![allow(clippy::unwrap_used)]
+
+use mezzanine_device::memory::Random;
+use mezzanine_device::model::{OperationKind, Timing};
+use mezzanine_ssd::{
+    CacheConfig, CacheKind, Collection, Condition, FlushRule, FtlConfig, Geometry, HostConfig, NandTimings,
+    Ssd, SsdConfig,
+};
+
+/// A drive of one plane whose host fills this share of what is not held back.
+fn drive(blocks: u32, pages: u32, utilisation: f64, collection: Collection) -> Ssd {
+    let reserve = 2;
+    let room = f64::from((blocks - reserve) * pages);
+    Ssd::new(SsdConfig {
+        capacity_bytes: (room * utilisation) as u64 * 4096,
+        geometry: Geometry::one_plane(blocks, pages, 4096),
+        timings: NandTimings { read_us: 35.0, program_us: 350.0, erase_us: 1500.0, channel_mb_per_s: 400.0 },
+        ftl: FtlConfig {
+            collection,
+            reserve_blocks_per_plane: reserve,
+            streams: 1,
+            dirty_entries_max: 1 << 20,
+            journal: false,
+            wear_gap_max: 0,
+            endurance_erases: u32::MAX,
+            bad_blocks_per_thousand: 0,
+        },
+        cache: CacheConfig {
+            kind: CacheKind::Volatile,
+            buffer_bytes: 8192,
+            flush: FlushRule::Drain,
+            flush_us: 0.0,
+            reads_take_frames: false,
+        },
+        host: HostConfig {
+            queue_depth: 1,
+            ordered: false,
+            link_mb_per_s: 550.0,
+            command_us: 0.0,
+            write_unit_us: 0.0,
+            latency_us: 0.0,
+        },
+    })
+    .unwrap()
+}
+
+/// Write amplification in steady state.
+fn measured(ssd: &Ssd, seed: u64) -> f64 {
+    let mut state = ssd.idle();
+    ssd.prepare(&mut state, Condition::Steady, seed);
+    let mut random = Random::new(seed ^ 1);
+    let units = ssd.capacity() / 4096;
+    let mut now = 0;
+    for _ in 0..4 * units {
+        let write = ssd.operation(OperationKind::Write, 4096 * random.below(units), 4096);
+        now = ssd.submit(&mut state, now, write).unwrap().ticket.completion().unwrap();
+    }
+    ssd.check(&mut state).unwrap();
+    ssd.counters(&mut state).write_amplification().unwrap()
+}
+
+/// alpha / (alpha + W0(-alpha e^-alpha)), by Newton's method.
+fn fifo(utilisation: f64) -> f64 {
+    let alpha = 1.0 / utilisation;
+    let x = -alpha * (-alpha).exp();
+    let mut w = -0.5_f64;
+    for _ in 0..100 {
+        let e = w.exp();
+        w -= (w * e - x) / (e * (w + 1.0));
+    }
+    alpha / (alpha + w)
+}
+
+/// b / (b - v), where utilisation = (b - v) / (b (H_b - H_v)).
+fn greedy(utilisation: f64, b: u32) -> f64 {
+    // The harmonic number of a real number.
+    let harmonic = |x: f64| {
+        let x = x + 10.0;
+        let head: f64 = (0..10).map(|k| 1.0 / (x - f64::from(k))).sum();
+        let euler = 0.577_215_664_901_532_9;
+        let at = |x: f64| x.ln() + euler + 1.0 / (2.0 * x) - 1.0 / (12.0 * x * x) + 1.0 / (120.0 * x.powi(4));
+        at(x) - head
+    };
+    let b = f64::from(b);
+    let (mut low, mut high) = (0.0, b - 1e-6);
+    for _ in 0..200 {
+        let v = f64::midpoint(low, high);
+        if (b - v) / (b * (harmonic(b) - harmonic(v))) < utilisation { low = v } else { high = v }
+    }
+    b / (b - low)
+}
+
+#[test]
+fn the_closed_forms_are_those_that_were_published() {
+    for (utilisation, fifo_published, greedy_published) in
+        [(0.70, 1.876, 1.854), (0.80, 2.693, 2.645), (0.90, 5.179, 4.990), (0.95, 10.17, 9.447)]
+    {
+        assert!((fifo(utilisation) / fifo_published - 1.0).abs() < 1e-3, "{}", fifo(utilisation));
+        assert!(
+            (greedy(utilisation, 128) / greedy_published - 1.0).abs() < 1e-3,
+            "{}",
+            greedy(utilisation, 128)
+        );
+    }
+}
+
+#[test]
+fn greedy_collection_is_within_half_a_percent() {
+    for utilisation in [0.70, 0.80, 0.90, 0.95] {
+        let ssd = drive(4096, 128, utilisation, Collection::Greedy);
+        let (measured, expected) = (measured(&ssd, 7), greedy(ssd.config().effective_utilisation(), 128));
+        println!("{utilisation}: {measured:.3} {expected:.3} {:+.2} %", 100.0 * (measured / expected - 1.0));
+        assert!((measured / expected - 1.0).abs() < 0.005, "at {utilisation}: {measured} and not {expected}");
+    }
+}
+
+#[test]
+fn first_in_first_out_collection_is_within_half_a_percent() {
+    for utilisation in [0.70, 0.90] {
+        let ssd = drive(2048, 128, utilisation, Collection::Fifo);
+        let (measured, expected) = (measured(&ssd, 7), fifo(ssd.config().effective_utilisation()));
+        println!("{utilisation}: {measured:.3} {expected:.3} {:+.2} %", 100.0 * (measured / expected - 1.0));
+        assert!((measured / expected - 1.0).abs() < 0.005, "at {utilisation}: {measured} and not {expected}");
+    }
+}
