@@ -11,7 +11,7 @@ const OPERATIONS: u64 = 20_000;
 
 /// A closed loop of random requests over the first `span` of the drive.
 fn random(model: &Model, kind: OperationKind, clients: usize, span: f64) -> Outcome {
-    let timing = model.timing();
+    let timing = model.timing().unwrap();
     let len = model.figures.random_request_bytes;
     let blocks = (model.capacity_bytes as f64 * span) as u64 / len;
     let mut numbers = Numbers::new(20_261_120);
@@ -21,7 +21,7 @@ fn random(model: &Model, kind: OperationKind, clients: usize, span: f64) -> Outc
 
 /// A closed loop of requests that follow one another.
 fn sequential(model: &Model, kind: OperationKind, clients: usize) -> Outcome {
-    let timing = model.timing();
+    let timing = model.timing().unwrap();
     let len = model.figures.sequential_request_bytes;
     let setup = ClosedLoop { clients, warm_up: OPERATIONS / 4, operations: OPERATIONS };
     closed_loop(&*timing, setup, |number| timing.operation(kind, number * len, len))
@@ -179,7 +179,7 @@ fn arrays_of_any_size_grow_in_proportion() {
 #[test]
 fn a_synced_log_on_a_disk_without_write_cache_gets_one_write_per_revolution() {
     let model = model::find("cheetah-15k").unwrap();
-    let timing = model.timing();
+    let timing = model.timing().unwrap();
     let mut state = timing.idle();
     let (mut now, mut count) = (0_u64, 0_u64);
     while now < 1_000_000_000 {
@@ -206,7 +206,7 @@ fn finish(timing: &dyn Timing, state: &mut [u64], now: u64, operation: model::Op
 #[test]
 fn a_write_cache_answers_at_once_and_a_flush_pays_for_it() {
     let model = model::find("cheetah-15k-cached").unwrap();
-    let timing = model.timing();
+    let timing = model.timing().unwrap();
     let mut state = timing.idle();
     let mut numbers = Numbers::new(7);
     let mut now = 0;
@@ -228,7 +228,7 @@ fn a_write_cache_answers_at_once_and_a_flush_pays_for_it() {
 #[test]
 fn a_cloud_volume_is_bound_by_the_tighter_of_its_limits() {
     let model = model::find("cloud-volume").unwrap();
-    let timing = model.timing();
+    let timing = model.timing().unwrap();
     let setup = ClosedLoop { clients: 16, warm_up: 100, operations: 3_000 };
     let mut numbers = Numbers::new(3);
     for (len, per_second) in [(4096, 3000.0), (16_384, 3000.0), (131_072, 125e6 / 131_072.0)] {

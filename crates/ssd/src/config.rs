@@ -45,7 +45,8 @@ pub enum Collection {
 pub struct FtlConfig {
     /// Which block is collected next.
     pub collection: Collection,
-    /// Erased blocks that each plane holds back; at fewer it collects. At least 2.
+    /// Erased blocks that each plane holds back; at fewer it collects. At least one for each stream, one for
+    /// the journal if there is one, and one for what collection moves.
     pub reserve_blocks_per_plane: u32,
     /// Write streams that the host may tell apart, each with an open block on each plane.
     pub streams: u32,
@@ -84,8 +85,58 @@ pub enum FlushRule {
     OrderingPoint,
 }
 
+/// What the firmware takes for a flush besides what it writes.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum FlushTime {
+    /// Always as much.
+    Same(f64),
+    /// By the mapping units written since the flush before: pairs of a number of units and a time in
+    /// microseconds, with straight lines between them over the logarithm of the number. For drives of which
+    /// nothing but this is known.
+    ByUnits(Vec<(f64, f64)>),
+}
+
+impl FlushTime {
+    /// In microseconds.
+    pub(crate) fn after(&self, units: u64) -> f64 {
+        let points = match self {
+            Self::Same(us) => return *us,
+            Self::ByUnits(points) => points,
+        };
+        let units = (units as f64).max(1.0);
+        let after = points.iter().position(|(at, _)| *at >= units);
+        match after {
+            None => points.last().map_or(0.0, |(_, us)| *us),
+            Some(0) => points[0].1,
+            Some(after) => {
+                let ((low, from), (high, to)) = (points[after - 1], points[after]);
+                from + (to - from) * (units / low).ln() / (high / low).ln()
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let good = |us: &f64| us.is_finite() && (0.0..=1e7).contains(us);
+        let points = match self {
+            Self::Same(us) if good(us) => return Ok(()),
+            Self::Same(us) => {
+                return Err(ConfigError::new("flush_us", format!("must be from 0 to 10^7, not {us}")));
+            }
+            Self::ByUnits(points) => points,
+        };
+        let rising = points.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let fit = points.iter().all(|(units, us)| *units >= 1.0 && units.is_finite() && good(us));
+        if points.is_empty() || !rising || !fit {
+            let reason = "must be a time, or pairs of units (from 1 on, rising) and times from 0 to 10^7";
+            return Err(ConfigError::new("flush_us", reason.to_owned()));
+        }
+        Ok(())
+    }
+}
+
 /// Parameters of the write buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheConfig {
     /// What becomes of it when the power fails.
@@ -95,7 +146,7 @@ pub struct CacheConfig {
     /// What a flush does.
     pub flush: FlushRule,
     /// What the firmware takes for a flush besides what it writes.
-    pub flush_us: f64,
+    pub flush_us: FlushTime,
     /// Whether a read needs a frame of the buffer too, and waits while all are dirty (section 2 of the
     /// DuraSSD paper: reads blocked by writes).
     pub reads_take_frames: bool,
@@ -116,7 +167,7 @@ pub struct HostConfig {
     pub command_us: f64,
     /// What the firmware takes for each mapping unit that is written, one after the other.
     pub write_unit_us: f64,
-    /// What a command takes in addition, beside others.
+    /// What a command takes in addition before it begins, beside others.
     pub latency_us: f64,
 }
 
@@ -209,14 +260,17 @@ impl SsdConfig {
 
 impl FtlConfig {
     fn check(&self, geometry: &Geometry) -> Result<(), ConfigError> {
-        let most = geometry.blocks_per_plane / 2;
-        if !(2..=most.max(2)).contains(&self.reserve_blocks_per_plane) {
-            let reason = format!("must be from 2 to {most}, not {}", self.reserve_blocks_per_plane);
-            return Err(ConfigError::new("reserve_blocks_per_plane", reason));
-        }
         if !(1..=STREAMS_MAX).contains(&self.streams) {
             let reason = format!("must be from 1 to {STREAMS_MAX}, not {}", self.streams);
             return Err(ConfigError::new("streams", reason));
+        }
+        let (least, most) = (self.streams + u32::from(self.journal) + 1, geometry.blocks_per_plane / 2);
+        if !(least..=most).contains(&self.reserve_blocks_per_plane) {
+            let reason = format!(
+                "must be from {least} (streams, journal and collection) to {most} (half of a plane), not {}",
+                self.reserve_blocks_per_plane
+            );
+            return Err(ConfigError::new("reserve_blocks_per_plane", reason));
         }
         let entries = geometry.page_bytes / crate::ftl::JOURNAL_ENTRY_BYTES;
         if self.journal && self.dirty_entries_max < entries {
@@ -244,12 +298,7 @@ impl CacheConfig {
             let reason = format!("must be from {least} (two flash pages) to 2^36, not {}", self.buffer_bytes);
             return Err(ConfigError::new("buffer_bytes", reason));
         }
-        if !(self.flush_us.is_finite() && (0.0..=1e7).contains(&self.flush_us)) {
-            return Err(ConfigError::new(
-                "flush_us",
-                format!("must be from 0 to 10^7, not {}", self.flush_us),
-            ));
-        }
+        self.flush_us.check()?;
         if self.flush == FlushRule::OrderingPoint && self.kind != CacheKind::Durable {
             let reason = "\"ordering_point\" keeps nothing unless the cache is durable; use \"drain\"";
             return Err(ConfigError::new("flush", reason.to_owned()));

@@ -29,10 +29,13 @@ mod state;
 
 mod drive;
 
+mod model;
+
 pub use config::{
-    CacheConfig, CacheKind, Collection, FlushRule, FtlConfig, HostConfig, STREAMS_MAX, SsdConfig,
+    CacheConfig, CacheKind, Collection, FlushRule, FlushTime, FtlConfig, HostConfig, STREAMS_MAX, SsdConfig,
 };
 pub use counters::Counters;
 pub use drive::{Condition, Ssd};
 pub use error::ConfigError;
 pub use geometry::{Geometry, NandTimings, UNITS_PER_PAGE_MAX};
+pub use model::{open_drive, timing};

@@ -22,6 +22,8 @@ pub(crate) struct Words {
     pub(crate) link_free_at: u64,
     /// From when on commands may begin that have to wait for a flush.
     pub(crate) flushed_at: u64,
+    /// Units written since the last flush.
+    pub(crate) units_since_flush: u64,
     /// Commands so far.
     pub(crate) commands: u64,
     /// When the last of them was complete.
@@ -56,6 +58,7 @@ pub(crate) struct Layout {
     heads: Range<usize>,
     map: Range<usize>,
     spare: Range<usize>,
+    vouched: Range<usize>,
 }
 
 /// A state taken apart.
@@ -92,12 +95,13 @@ impl Layout {
             heads: take(4 * planes * (geometry.units_per_block() as usize + 1)),
             map: take(4 * logical as usize),
             spare: take(4 * geometry.units() as usize),
+            vouched: take((geometry.units() as usize).div_ceil(8)),
         }
     }
 
     /// Words of a whole state.
     pub(crate) fn len(&self) -> usize {
-        self.spare.end
+        self.vouched.end
     }
 
     /// What was counted.
@@ -129,7 +133,8 @@ impl Layout {
         let heads = bytemuck::cast_slice_mut(part(&self.heads));
         let map = bytemuck::cast_slice_mut(part(&self.map));
         let spare = bytemuck::cast_slice_mut(part(&self.spare));
-        let array = Array::new(config.geometry, planes, blocks, heads, spare, closings);
+        let vouched = part(&self.vouched);
+        let array = Array::new(config.geometry, planes, blocks, heads, spare, vouched, closings);
         let clock = NandClock::new(times, channels, tournament);
         Parts { words, queue, ftl: Ftl { config: config.ftl, array, clock, map, frames, journal, counters } }
     }

@@ -8,7 +8,7 @@
 use mezzanine_device::memory::Random;
 use mezzanine_device::model::{OperationKind, Timing};
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, Condition, FlushRule, FtlConfig, Geometry, HostConfig, NandTimings,
+    CacheConfig, CacheKind, Collection, Condition, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig, NandTimings,
     Ssd, SsdConfig,
 };
 
@@ -34,7 +34,7 @@ fn drive(blocks: u32, pages: u32, utilisation: f64, collection: Collection) -> S
             kind: CacheKind::Volatile,
             buffer_bytes: 8192,
             flush: FlushRule::Drain,
-            flush_us: 0.0,
+            flush_us: FlushTime::Same(0.0),
             reads_take_frames: false,
         },
         host: HostConfig {

@@ -68,13 +68,14 @@ impl Drive {
     /// time scale.
     ///
     /// # Errors
-    /// `InvalidState` if the file is in use for another model; the errors of opening and mapping it.
+    /// `InvalidState` if the file is in use for another model; `Unsupported` for a model whose times another crate
+    /// computes; the errors of opening and mapping the file.
     pub fn open_shared(
         model: Model,
         state: Option<&Path>,
         time_scale: f64,
     ) -> Result<Arc<Self>, DeviceError> {
-        let (timing, fingerprint) = (model.timing(), model.fingerprint());
+        let (timing, fingerprint) = (model.timing()?, model.fingerprint());
         Self::open_with(model, timing, fingerprint, state, time_scale)
     }
 
@@ -245,13 +246,13 @@ struct Attached {
 }
 
 impl Attached {
-    /// What a request costs on the drive; discards cost nothing.
+    /// What a request is to the drive.
     fn operation(&self, request: &Request<'_>) -> Option<Operation> {
         let kind = match request {
             Request::Read { .. } => OperationKind::Read,
             Request::Write { .. } => OperationKind::Write,
             Request::Flush => return Some(Operation::FLUSH),
-            Request::Discard { .. } => return None,
+            Request::Discard { .. } => OperationKind::Discard,
         };
         let (offset, len) = request.range()?;
         let timing = &self.drive.timing;

@@ -27,17 +27,19 @@ pub(super) struct Kind {
 }
 
 impl Counters {
-    fn kind(&mut self, kind: OperationKind) -> &mut Kind {
+    /// The sums of a kind of operation. Discards are counted where they are entered, without times.
+    fn kind(&mut self, kind: OperationKind) -> Option<&mut Kind> {
         match kind {
-            OperationKind::Read => &mut self.reads,
-            OperationKind::Write => &mut self.writes,
-            OperationKind::Flush => &mut self.flushes,
+            OperationKind::Read => Some(&mut self.reads),
+            OperationKind::Write => Some(&mut self.writes),
+            OperationKind::Flush => Some(&mut self.flushes),
+            OperationKind::Discard => None,
         }
     }
 
     /// Counts an operation that was entered.
     pub(super) fn entered(&mut self, kind: OperationKind, len: u64, sequential: bool) {
-        let sums = self.kind(kind);
+        let Some(sums) = self.kind(kind) else { return };
         sums.count = sums.count.wrapping_add(1);
         sums.bytes = sums.bytes.wrapping_add(len);
         sums.sequential = sums.sequential.wrapping_add(u64::from(sequential));
@@ -45,7 +47,7 @@ impl Counters {
 
     /// Adds the time of an operation whose completion is known.
     pub(super) fn completed(&mut self, kind: OperationKind, response_ns: u64) {
-        let sums = self.kind(kind);
+        let Some(sums) = self.kind(kind) else { return };
         sums.response_ns = sums.response_ns.wrapping_add(response_ns);
     }
 

@@ -8,6 +8,7 @@ use super::spec::{Mechanism, Model};
 use super::streams::Streams;
 use super::table::{Placed, Table, TableState};
 use super::timing::{Full, Operation, OperationKind, Progress, Submitted, Ticket, Timing, Way};
+use crate::{DeviceError, DeviceErrorKind};
 
 /// Everything that a drive of one of the two remembers: whole words, without padding or pointers, and valid
 /// whatever they are.
@@ -56,20 +57,22 @@ enum Engine {
 
 impl Model {
     /// The model made ready to compute with.
-    pub fn timing(&self) -> Arc<dyn Timing> {
-        Arc::new(Mechanical::new(self))
-    }
-}
-
-impl Mechanical {
-    fn new(model: &Model) -> Self {
-        let engine = match &model.mechanism {
-            Mechanism::Drive(parameters) => Engine::Table(Table::new(&model.figures, parameters)),
-            Mechanism::Hdd(parameters) => {
-                Engine::Array(Box::new(Array::new(parameters, model.capacity_bytes)))
+    ///
+    /// # Errors
+    /// `Unsupported` for a flash drive from the inside, whose times another crate computes.
+    pub fn timing(&self) -> Result<Arc<dyn Timing>, DeviceError> {
+        let engine = match &self.mechanism {
+            Mechanism::Drive(parameters) => Engine::Table(Table::new(&self.figures, parameters)),
+            Mechanism::Hdd(parameters) => Engine::Array(Box::new(Array::new(parameters, self.capacity_bytes))),
+            Mechanism::Ssd(_) => {
+                let device = format!("the drive model {}", self.name);
+                let error = DeviceError::new(DeviceErrorKind::Unsupported, "use", device);
+                let reason = "it is a flash drive from the inside, which is not modelled here; \
+                     take one with a table of figures (`mezz device list`)";
+                return Err(error.advise(reason.to_owned()));
             }
         };
-        Self { engine, capacity: model.capacity_bytes, servers: model.servers() }
+        Ok(Arc::new(Mechanical { engine, capacity: self.capacity_bytes, servers: self.servers() }))
     }
 }
 
@@ -80,13 +83,16 @@ impl Timing for Mechanical {
 
     fn submit(&self, state: &mut [u64], now: u64, operation: Operation) -> Result<Submitted, Full> {
         let state = State::of(state);
-        let Operation { kind, address, len, position } = operation;
+        let Operation { kind, address, len, position, .. } = operation;
+        if kind == OperationKind::Discard {
+            return Ok(Submitted { sequential: false, ticket: Ticket(Way::Known(now)) });
+        }
         let ticket = match &self.engine {
             Engine::Table(table) => {
                 let Placed { completion, busy, sequential } = match kind {
                     OperationKind::Read => table.read(&mut state.table, now, address, len),
                     OperationKind::Write => table.write(&mut state.table, now, address, len),
-                    OperationKind::Flush => table.flush(&mut state.table, now),
+                    OperationKind::Flush | OperationKind::Discard => table.flush(&mut state.table, now),
                 };
                 state.table_busy = state.table_busy.wrapping_add(busy);
                 return Ok(Submitted { sequential, ticket: Ticket(Way::Known(completion)) });
@@ -100,7 +106,7 @@ impl Timing for Mechanical {
         let sequential = match kind {
             OperationKind::Read => state.read_streams.note(address, len),
             OperationKind::Write => state.write_streams.note(address, len),
-            OperationKind::Flush => false,
+            OperationKind::Flush | OperationKind::Discard => false,
         };
         Ok(Submitted { sequential, ticket: Ticket(Way::Array(ticket)) })
     }

@@ -35,13 +35,16 @@ pub use spec::{CostRule, DiskParameters, Figures, Mechanism, Model, TableParamet
 pub use timing::{Full, Operation, OperationKind, Progress, Submitted, Ticket, Timing};
 
 /// The models that ship, by name and in the order in which they are listed.
-const SHIPPED: [(&str, &str); 12] = [
+const SHIPPED: [(&str, &str); 15] = [
     ("samsung-840-pro", include_str!("../../models/samsung-840-pro.toml")),
     ("samsung-850-evo", include_str!("../../models/samsung-850-evo.toml")),
     ("intel-dc-s3500", include_str!("../../models/intel-dc-s3500.toml")),
     ("intel-p3700", include_str!("../../models/intel-p3700.toml")),
     ("ssd-mid-a", include_str!("../../models/ssd-mid-a.toml")),
     ("ssd-mid-b", include_str!("../../models/ssd-mid-b.toml")),
+    ("durassd", include_str!("../../models/durassd.toml")),
+    ("ssd-a", include_str!("../../models/ssd-a.toml")),
+    ("ssd-b", include_str!("../../models/ssd-b.toml")),
     ("nvme-local", include_str!("../../models/nvme-local.toml")),
     ("cloud-volume", include_str!("../../models/cloud-volume.toml")),
     ("cheetah-15k", include_str!("../../models/cheetah-15k.toml")),

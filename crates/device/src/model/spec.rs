@@ -30,7 +30,7 @@ pub struct Model {
     pub sources: BTreeMap<String, String>,
 }
 
-/// A model as its file says it: one of the two kinds as a table of that name.
+/// A model as its file says it: one of the kinds as a table of that name.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelFile {
@@ -42,6 +42,7 @@ struct ModelFile {
     figures: Figures,
     drive: Option<TableParameters>,
     hdd: Option<DiskParameters>,
+    ssd: Option<toml::Table>,
     sources: BTreeMap<String, String>,
 }
 
@@ -65,7 +66,7 @@ pub struct Figures {
     pub queue_depth: u32,
 }
 
-/// The two kinds of model.
+/// The kinds of model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mechanism {
@@ -73,6 +74,8 @@ pub enum Mechanism {
     Drive(TableParameters),
     /// Moving heads over turning platters, one spindle or several in RAID-0.
     Hdd(DiskParameters),
+    /// A flash drive from the inside, whose parameters another crate reads and whose times it computes.
+    Ssd(toml::Table),
 }
 
 /// How the cost of an operation and the cost of its bytes add up in a table-driven drive.
@@ -166,10 +169,14 @@ impl Model {
             DeviceError::new(DeviceErrorKind::InvalidModel, "use", device).advise(reason)
         };
         let file: ModelFile = toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
-        let mechanism = match (file.drive, file.hdd) {
-            (Some(parameters), None) => Mechanism::Drive(parameters),
-            (None, Some(parameters)) => Mechanism::Hdd(parameters),
-            _ => return Err(invalid("it needs exactly one of the tables [drive] and [hdd]".to_string())),
+        let mechanism = match (file.drive, file.hdd, file.ssd) {
+            (Some(parameters), None, None) => Mechanism::Drive(parameters),
+            (None, Some(parameters), None) => Mechanism::Hdd(parameters),
+            (None, None, Some(parameters)) => Mechanism::Ssd(parameters),
+            _ => {
+                let reason = "it needs exactly one of the tables [drive], [hdd] and [ssd]";
+                return Err(invalid(reason.to_string()));
+            }
         };
         let model = Self {
             name: file.name,
@@ -221,7 +228,7 @@ impl Model {
     /// Spindles or channels that work at the same time: what utilisation is a share of.
     pub fn servers(&self) -> u32 {
         match &self.mechanism {
-            Mechanism::Drive(_) => 1,
+            Mechanism::Drive(_) | Mechanism::Ssd(_) => 1,
             Mechanism::Hdd(parameters) => parameters.disks,
         }
     }
@@ -248,6 +255,8 @@ impl Model {
         match &self.mechanism {
             Mechanism::Drive(parameters) => parameters.validate(figures),
             Mechanism::Hdd(parameters) => parameters.validate(self.capacity_bytes),
+            // By who computes its times.
+            Mechanism::Ssd(_) => Ok(()),
         }
     }
 }

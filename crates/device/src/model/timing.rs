@@ -13,6 +13,8 @@ pub enum OperationKind {
     Write,
     /// Makes completed writes durable.
     Flush,
+    /// Gives bytes up. Drives that know nothing of it take no time for it.
+    Discard,
 }
 
 /// An operation on a modelled drive.
@@ -26,11 +28,23 @@ pub struct Operation {
     pub len: u64,
     /// Where the arm of a disk has to go, as a fraction of the full stroke.
     pub position: f64,
+    /// Whether a write is complete only when it is durable (FUA). Drives that know nothing of it complete it
+    /// like any other.
+    pub through: bool,
+    /// Which of the streams of a host a write belongs to. Drives that know none keep all together.
+    pub stream: u8,
 }
 
 impl Operation {
     /// A flush.
-    pub const FLUSH: Self = Self { kind: OperationKind::Flush, address: 0, len: 0, position: 0.0 };
+    pub const FLUSH: Self = Self {
+        kind: OperationKind::Flush,
+        address: 0,
+        len: 0,
+        position: 0.0,
+        through: false,
+        stream: 0,
+    };
 }
 
 /// The drive has no room for another operation.
@@ -149,7 +163,8 @@ pub trait Timing: Debug + Send + Sync {
     /// the capacity start again at its beginning.
     fn operation(&self, kind: OperationKind, address: u64, len: u64) -> Operation {
         let address = address % self.capacity();
-        Operation { kind, address, len, position: address as f64 / self.capacity() as f64 }
+        let position = address as f64 / self.capacity() as f64;
+        Operation { kind, address, len, position, through: false, stream: 0 }
     }
 
     /// The state of an idle drive at time 0.

@@ -281,7 +281,7 @@ impl<'t> World<'t> {
         match kind {
             OperationKind::Write => self.counts.disk_pages_written += 1,
             OperationKind::Read => self.counts.disk_pages_read += 1,
-            OperationKind::Flush => {}
+            OperationKind::Flush | OperationKind::Discard => {}
         }
         self.submit(which, kind, place % pages * len, len, whose);
     }

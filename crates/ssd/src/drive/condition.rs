@@ -29,6 +29,15 @@ impl Ssd {
     /// Brings an idle drive into a condition. It takes no time of the model, and nothing of it is counted but
     /// wear.
     pub fn prepare(&self, state: &mut [u64], condition: Condition, seed: u64) {
+        state.fill(0);
+        self.prepare_zeros(state, condition, seed);
+    }
+
+    pub(super) fn prepare_unused(&self, state: &mut [u64]) {
+        self.prepare_zeros(state, self.condition, 1);
+    }
+
+    fn prepare_zeros(&self, state: &mut [u64], condition: Condition, seed: u64) {
         let mut parts = self.parts(state);
         self.make(&mut parts);
         if condition == Condition::Fresh {
@@ -62,6 +71,7 @@ impl Ssd {
         for plane in parts.ftl.array.planes.iter_mut() {
             plane.free_at = 0;
         }
+        parts.ftl.clock.settle();
         parts.ftl.clock.format(parts.ftl.array.planes);
         parts.ftl.journal.settle();
         let words = &mut *parts.words;

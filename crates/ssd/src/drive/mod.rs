@@ -7,6 +7,7 @@ mod condition;
 mod timing;
 
 use mezzanine_device::memory::splitmix;
+use mezzanine_device::model::Operation;
 
 use crate::ConfigError;
 use crate::config::{CacheKind, FlushRule, SsdConfig};
@@ -23,7 +24,6 @@ struct HostTimes {
     command: u64,
     write_unit: u64,
     latency: u64,
-    flush: u64,
     /// Of a mapping unit over the link, in units of 2^-16 ns.
     unit_transfer: u64,
 }
@@ -35,6 +35,7 @@ pub struct Ssd {
     layout: Layout,
     nand: NandTimes,
     host: HostTimes,
+    condition: Condition,
 }
 
 /// What a write or a read covers, in mapping units.
@@ -55,11 +56,16 @@ impl Ssd {
             command: ns(config.host.command_us),
             write_unit: ns(config.host.write_unit_us),
             latency: ns(config.host.latency_us),
-            flush: ns(config.cache.flush_us),
             unit_transfer: (unit * 1e3 / config.host.link_mb_per_s * 65_536.0).round() as u64,
         };
         let nand = NandTimes::new(&config.timings, &config.geometry);
-        Ok(Self { layout: Layout::new(&config), nand, host, config })
+        let condition = Condition::Fresh;
+        Ok(Self { layout: Layout::new(&config), nand, host, condition, config })
+    }
+
+    /// The same drive, which is brought into this condition before its first operation.
+    pub fn beginning(self, condition: Condition) -> Self {
+        Self { condition, ..self }
     }
 
     /// What it is made of.
@@ -98,19 +104,15 @@ impl Ssd {
 
     /// The state taken apart, and made ready if it was never used.
     fn ready<'s>(&self, state: &'s mut [u64]) -> Parts<'s> {
-        let mut parts = self.parts(state);
-        if parts.words.made == 0 {
-            self.make(&mut parts);
+        if self.parts(state).words.made == 0 {
+            self.prepare_unused(state);
         }
-        parts
+        self.parts(state)
     }
 
+    /// Makes a drive that was never used of a state that is all zero.
     #[cold]
     fn make(&self, parts: &mut Parts<'_>) {
-        *parts.words = bytemuck::Zeroable::zeroed();
-        *parts.ftl.counters = Counters::default();
-        *parts.ftl.journal = bytemuck::Zeroable::zeroed();
-        parts.ftl.map.fill(0);
         // Which blocks are bad follows from their number alone: it is a model, not a lottery.
         let bad = u64::from(self.config.ftl.bad_blocks_per_thousand);
         let per_plane = self.config.geometry.blocks_per_plane;
@@ -122,7 +124,6 @@ impl Ssd {
                 && ((u64::from(within) + 1) * bad + turn) / 1000 != (u64::from(within) * bad + turn) / 1000
         });
         parts.ftl.clock.format(parts.ftl.array.planes);
-        parts.queue.fill(0);
         parts.words.made = 1;
     }
 
@@ -152,7 +153,7 @@ impl Ssd {
 
     fn read(&self, parts: &mut Parts<'_>, now: u64, span: Span) -> u64 {
         let Parts { words, ftl, .. } = parts;
-        let mut ready = now.max(words.flushed_at);
+        let mut ready = now.max(words.flushed_at) + self.host.latency;
         if self.config.cache.reads_take_frames && words.filled - words.released >= ftl.frames.len() as u64 {
             let from = self.wait_for_frame(words, ftl, ready);
             if from > ready {
@@ -187,12 +188,12 @@ impl Ssd {
         }
         let over = self.over_link(words, ready, span.units);
         let transfer = (u64::from(span.units) * self.host.unit_transfer) >> 16;
-        over.max(done + transfer) + self.host.latency
+        over.max(done + transfer)
     }
 
     fn write(&self, parts: &mut Parts<'_>, now: u64, span: Span, stream: u32, through: bool) -> u64 {
         let Parts { words, ftl, .. } = parts;
-        let now = now.max(words.flushed_at);
+        let now = now.max(words.flushed_at) + self.host.latency;
         let here = self.over_link(words, now, span.units) + u64::from(span.units) * self.host.write_unit;
         words.link_free_at = here;
         let stream = stream.min(self.config.ftl.streams - 1);
@@ -202,18 +203,30 @@ impl Ssd {
         }
         self.start_waiting(words, ftl, filled);
         let in_flash = through || self.config.cache.kind == CacheKind::None;
-        let done = if in_flash { self.program_all(words, ftl, filled) } else { filled };
-        done + self.host.latency
+        words.units_since_flush += u64::from(span.units);
+        if !in_flash {
+            return filled;
+        }
+        let programmed = self.program_all(words, ftl, filled);
+        // It is durable when the map says where it is, too.
+        let (map_pages, first) = (self.config.map_pages(), self.config.logical_units());
+        ftl.flush_journal(map_pages, first, programmed)
     }
 
-    fn discard(&self, parts: &mut Parts<'_>, now: u64, span: Span) -> u64 {
+    /// Gives up the units that lie in the range as a whole.
+    fn discard(&self, parts: &mut Parts<'_>, now: u64, operation: Operation) -> u64 {
         let Parts { words, ftl, .. } = parts;
-        let done = self.over_link(words, now.max(words.flushed_at), 0);
+        let done = self.over_link(words, now.max(words.flushed_at) + self.host.latency, 0);
+        let unit = u64::from(self.config.geometry.unit_bytes);
+        let first = operation.address.div_ceil(unit);
+        let units = ((operation.address + operation.len) / unit).saturating_sub(first);
+        let logical = u64::from(self.config.logical_units());
+        let span = Span { first: (first % logical) as u32, units: units.min(logical) as u32 };
         for logical in self.units(span) {
             self.forget(words, ftl, logical);
             ftl.counters.units_discarded += 1;
         }
-        done + self.host.latency
+        done
     }
 
     fn flush(&self, parts: &mut Parts<'_>, now: u64) -> u64 {
@@ -221,11 +234,12 @@ impl Ssd {
         let now = self.over_link(words, now.max(words.flushed_at), 0);
         ftl.counters.flushes += 1;
         if self.config.cache.flush == FlushRule::OrderingPoint {
-            return now + self.host.latency;
+            return now;
         }
         let programmed = self.program_all(words, ftl, now);
         let kept = ftl.flush_journal(self.config.map_pages(), self.config.logical_units(), programmed);
-        words.flushed_at = kept + self.host.flush;
-        words.flushed_at + self.host.latency
+        let firmware = self.config.cache.flush_us.after(std::mem::take(&mut words.units_since_flush));
+        words.flushed_at = kept + (firmware * 1e3).round() as u64;
+        words.flushed_at
     }
 }

@@ -27,10 +27,12 @@ impl Timing for Ssd {
             }
             OperationKind::Write => {
                 let before = std::mem::replace(&mut parts.words.written_to, end);
-                let stream = 0;
-                (self.write(&mut parts, begins, span, stream, false), before == operation.address)
+                let stream = u32::from(operation.stream);
+                let done = self.write(&mut parts, begins, span, stream, operation.through);
+                (done, before == operation.address)
             }
             OperationKind::Flush => (self.flush(&mut parts, begins), false),
+            OperationKind::Discard => (self.discard(&mut parts, begins, operation), false),
         };
         if self.config.host.ordered {
             done = done.max(parts.words.completed_at);

@@ -20,9 +20,8 @@ impl Ftl<'_> {
         let moves = self.array.geometry.units_per_block() - state.gain;
         state.debt += u64::from(programmed) * u64::from(moves);
         let gain = u64::from(state.gain.max(1));
-        let units = (state.debt / gain) as u32;
-        state.debt %= gain;
-        if units > 0 || self.array.valid(block) == 0 {
+        let units = (state.debt / gain).min(u64::from(u32::MAX)) as u32;
+        if units >= self.array.geometry.units_per_page() || self.array.valid(block) == 0 {
             self.advance(plane, units);
         }
     }
@@ -86,52 +85,42 @@ impl Ftl<'_> {
         (room && erases - self.array.erases(cold) > self.config.wear_gap_max).then_some(cold)
     }
 
-    /// Moves so many units of the block that is collected, page by page, and erases it when it holds no more.
+    /// Moves so many units of the block that is collected, whole pages of them, and erases it when it holds no
+    /// more.
     fn advance(&mut self, plane: u32, units: u32) {
         let geometry = self.array.geometry;
         let (per_page, per_block) = (geometry.units_per_page(), geometry.units_per_block());
         let state = &self.array.planes[plane as usize];
-        let (block, mut cursor) = (state.victim - 1, state.cursor);
-        let began_at = state.free_at;
-        let first = block * per_block;
-        let (mut moved, mut page) = (0, [0; UNITS_PER_PAGE_MAX as usize]);
-        let mut waiting = 0;
-        while self.array.valid(block) > 0 && moved < units {
-            let mut is_read = false;
-            for unit in first + cursor..first + cursor + per_page {
-                if !self.is_valid(unit) {
-                    continue;
-                }
-                if !is_read {
-                    let state = &mut self.array.planes[plane as usize];
-                    state.free_at += self.clock.times.read;
+        let (block, began_at, gain) = (state.victim - 1, state.free_at, u64::from(state.gain.max(1)));
+        let end = (block + 1) * per_block;
+        let mut cursor = block * per_block + state.cursor;
+        let (mut moved, mut page_read) = (0, u32::MAX);
+        while moved < units {
+            let mut page = [0; UNITS_PER_PAGE_MAX as usize];
+            let mut count = 0;
+            while count < per_page as usize
+                && let Some(unit) = self.array.next_valid(cursor, end)
+            {
+                page[count] = unit;
+                count += 1;
+                cursor = unit + 1;
+                if unit / per_page != page_read {
+                    page_read = unit / per_page;
+                    self.array.planes[plane as usize].free_at += self.clock.times.read;
                     self.counters.pages_read_to_move += 1;
-                    is_read = true;
-                }
-                page[waiting] = unit;
-                waiting += 1;
-                if waiting == per_page as usize {
-                    self.relocate(plane, &page[..waiting]);
-                    moved += waiting as u32;
-                    waiting = 0;
                 }
             }
-            cursor += per_page;
-            // What has found no partner waits for one in the pages that follow; at the end it goes alone.
-            let rest = self.array.valid(block) as usize;
-            if waiting > 0 && waiting == rest {
-                self.relocate(plane, &page[..waiting]);
-                moved += waiting as u32;
-                waiting = 0;
+            if count == 0 {
+                break;
             }
+            self.relocate(plane, &page[..count]);
+            moved += count as u32;
         }
-        if waiting > 0 {
-            // Enough was moved, and one is left in hand: it is looked at again.
-            cursor = (page[0] - first) / per_page * per_page;
-        }
-        self.array.planes[plane as usize].cursor = cursor;
-        if self.array.valid(block) == 0 {
-            let state = &mut self.array.planes[plane as usize];
+        let is_empty = self.array.valid(block) == 0;
+        let state = &mut self.array.planes[plane as usize];
+        state.cursor = cursor - block * per_block;
+        state.debt = state.debt.saturating_sub(u64::from(moved) * gain);
+        if is_empty {
             (state.victim, state.debt) = (0, 0);
             state.free_at += self.clock.times.erase;
             self.counters.erases += 1;
@@ -147,8 +136,11 @@ impl Ftl<'_> {
     /// Moves these units of flash together into one page.
     fn relocate(&mut self, plane: u32, units: &[u32]) {
         let mut logical = [0; UNITS_PER_PAGE_MAX as usize];
-        for (logical, unit) in logical.iter_mut().zip(units) {
-            *logical = self.array.spare(*unit) - 1;
+        let mut named = [0; UNITS_PER_PAGE_MAX as usize];
+        for (index, unit) in units.iter().enumerate() {
+            logical[index] = self.array.spare(*unit) - 1;
+            // The map is larger than the processor's caches: what it has is fetched for all of them at once.
+            named[index] = self.map[logical[index] as usize];
         }
         let logical = &logical[..units.len()];
         let busy = self.counters.busy_ns;
@@ -157,13 +149,15 @@ impl Ftl<'_> {
         self.counters.busy_ns = busy;
         self.counters.pages_moved += 1;
         self.counters.units_moved += units.len() as u64;
+        self.journal.dirty += units.len() as u64;
         for (index, (unit, logical)) in units.iter().zip(logical).enumerate() {
             let place = Location::Flash(programmed.unit + index as u32).word();
-            if let Some(word) = self.namer(*logical, *unit) {
+            if named[index] == Location::Flash(*unit).word() {
+                self.map[*logical as usize] = place;
+            } else if let Some(word) = self.namer(*logical, *unit) {
                 *word = place;
             }
             self.array.invalidate(*unit);
-            self.journal.dirty += 1;
         }
     }
 }

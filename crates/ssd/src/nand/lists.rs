@@ -15,6 +15,8 @@ pub struct Array<'s> {
     pub(crate) heads: &'s mut [u32],
     /// The spare area of each unit: the owner's word, 0 = padding.
     pub(crate) spare: &'s mut [u32],
+    /// A bit for each unit that somebody vouches for.
+    pub(crate) vouched: &'s mut [u64],
     /// Blocks closed so far.
     pub(crate) closings: &'s mut u64,
 }
@@ -26,18 +28,16 @@ impl<'s> Array<'s> {
         blocks: &'s mut [Block],
         heads: &'s mut [u32],
         spare: &'s mut [u32],
+        vouched: &'s mut [u64],
         closings: &'s mut u64,
     ) -> Self {
-        Self { geometry, units_per_block: geometry.units_per_block(), planes, blocks, heads, spare, closings }
+        let units_per_block = geometry.units_per_block();
+        Self { geometry, units_per_block, planes, blocks, heads, spare, vouched, closings }
     }
 
-    /// Erases everything, but for blocks that `is_bad` names.
+    /// Makes erased blocks of an array that is all zero, but for those that `is_bad` names.
     pub fn format(&mut self, is_bad: impl Fn(u32) -> bool) {
-        self.heads.fill(0);
-        self.planes.fill(bytemuck::Zeroable::zeroed());
-        *self.closings = 0;
         for block in 0..self.blocks.len() as u32 {
-            self.blocks[block as usize] = bytemuck::Zeroable::zeroed();
             if !is_bad(block) {
                 self.add_erased(block);
             }
@@ -122,8 +122,11 @@ impl<'s> Array<'s> {
         programmed.valid += owners.iter().filter(|owner| **owner != 0).count() as u32;
         let full = programmed.written == self.units_per_block;
         let spare = &mut self.spare[unit as usize..(unit + units_per_page) as usize];
-        spare.fill(0);
-        spare[..owners.len()].copy_from_slice(owners);
+        for (index, word) in spare.iter_mut().enumerate() {
+            *word = owners.get(index).copied().unwrap_or(0);
+            let at = unit as usize + index;
+            self.vouched[at / 64] |= u64::from(*word != 0) << (at % 64);
+        }
         if full {
             self.close(block);
         }
@@ -141,6 +144,21 @@ impl<'s> Array<'s> {
         self.link(plane, block);
     }
 
+    /// The first unit from `from` on and before `end` that somebody vouches for.
+    #[inline]
+    pub fn next_valid(&self, from: u32, end: u32) -> Option<u32> {
+        let mut at = from;
+        while at < end {
+            let rest = self.vouched[at as usize / 64] >> (at % 64);
+            if rest != 0 {
+                let found = at + rest.trailing_zeros();
+                return (found < end).then_some(found);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
     /// Nobody vouches for a unit any more.
     ///
     /// # Panics
@@ -148,7 +166,9 @@ impl<'s> Array<'s> {
     pub fn invalidate(&mut self, unit: u32) {
         let block = self.block_of(unit);
         let number = block as usize;
-        assert!(self.blocks[number].valid > 0, "N3: unit {unit} is given up twice");
+        let (word, bit) = (&mut self.vouched[unit as usize / 64], 1 << (unit % 64));
+        assert!(*word & bit != 0, "N3: unit {unit} is given up twice");
+        *word &= !bit;
         if self.blocks[number].state == BlockState::Closed as u32 {
             let plane = self.geometry.plane_of(block);
             self.unlink(plane, block);
@@ -318,7 +338,11 @@ impl<'s> Array<'s> {
                 ));
             }
             let first = block * self.units_per_block;
-            let valid = (first..first + found.written).filter(|unit| vouched(*unit)).count() as u32;
+            let bit = |unit: &u32| self.next_valid(*unit, unit + 1).is_some();
+            if let Some(unit) = (first..first + self.units_per_block).find(|unit| vouched(*unit) != bit(unit)) {
+                return Err(format!("N3: unit {unit} is vouched for: {}, and marked otherwise", vouched(unit)));
+            }
+            let valid = (first..first + found.written).filter(bit).count() as u32;
             if found.written > self.units_per_block || valid != found.valid {
                 return Err(format!("N3: block {block} has {valid} valid units and counts {}", found.valid));
             }

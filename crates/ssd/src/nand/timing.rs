@@ -1,4 +1,7 @@
 //! Channels and planes as resources: each has a time from which on it is free.
+//!
+//! A channel is taken for the length of a transfer when an operation is entered, not when its plane comes to it:
+//! a plane that is busy for long does not keep a channel from the others.
 
 use crate::geometry::{Geometry, NandTimings};
 
@@ -50,9 +53,8 @@ impl<'s> NandClock<'s> {
         Self { times, channels, tournament }
     }
 
-    /// All are free at once.
+    /// Makes the tournament of planes that are all free at once.
     pub(crate) fn format(&mut self, planes: &[Plane]) {
-        self.channels.fill(0);
         let leaves = self.tournament.len() / 2;
         for leaf in 0..leaves {
             self.tournament[leaves + leaf] = (leaf as u32).min(planes.len() as u32 - 1);
@@ -60,6 +62,11 @@ impl<'s> NandClock<'s> {
         for node in (1..leaves).rev() {
             self.tournament[node] = self.tournament[2 * node];
         }
+    }
+
+    /// All channels are free at once.
+    pub(crate) fn settle(&mut self) {
+        self.channels.fill(0);
     }
 
     /// The plane that is free first.
@@ -82,9 +89,8 @@ impl<'s> NandClock<'s> {
     /// A page goes over the channel into the register, and into the cells. Returns when it is there.
     pub(crate) fn program(&mut self, plane: &mut Plane, channel: u32, not_before: u64) -> u64 {
         let free = &mut self.channels[channel as usize];
-        let start = not_before.max(*free).max(plane.free_at);
-        *free = start + self.times.page_transfer;
-        plane.free_at = *free + self.times.program;
+        *free = not_before.max(*free) + self.times.page_transfer;
+        plane.free_at = plane.free_at.max(*free) + self.times.program;
         plane.free_at
     }
 
@@ -92,8 +98,10 @@ impl<'s> NandClock<'s> {
     pub(crate) fn read(&mut self, plane: &mut Plane, channel: u32, not_before: u64, units: u32) -> u64 {
         let loaded = not_before.max(plane.free_at) + self.times.read;
         let free = &mut self.channels[channel as usize];
-        *free = loaded.max(*free) + u64::from(units) * self.times.unit_transfer;
-        plane.free_at = *free;
-        *free
+        let from = not_before.max(*free);
+        let transfer = u64::from(units) * self.times.unit_transfer;
+        *free = from + transfer;
+        plane.free_at = loaded.max(from) + transfer;
+        plane.free_at
     }
 }
