@@ -24,7 +24,8 @@ fn open(name: &str, time_scale: f64) -> Result<Arc<Drive>, Refusal> {
         false => model::find(name),
     }
     .map_err(|error| {
-        let known: Vec<String> = model::catalogue().into_iter().map(|model| model.name).collect();
+        let known = model::catalogue().into_iter().filter(|model| model.timing().is_ok());
+        let known: Vec<String> = known.map(|model| model.name).collect();
         Refusal::new(format!("there is no device model \"{name}\""))
             .detail(error)
             .hint(format!("Name the file of a model, or one of: {}.", known.join(", ")))

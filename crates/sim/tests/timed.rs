@@ -221,7 +221,7 @@ fn the_array_serves_clients_as_its_model_does_alone() {
     for clients in [1, 50] {
         let setup = only_disk(clients);
         let outcome = run(&setup).unwrap();
-        let timing = setup.disk_model.timing();
+        let timing = setup.disk_model.timing().unwrap();
         let pages = 2_000_000;
         let mut random = Random::stream(9, &[]);
         let alone = ClosedLoop { clients: clients as usize, warm_up: 2_000, operations: 30_000 };

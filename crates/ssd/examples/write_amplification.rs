@@ -9,8 +9,8 @@ use std::time::Instant;
 use mezzanine_device::memory::Random;
 use mezzanine_device::model::{OperationKind, Timing};
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, Condition, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig, NandTimings, Ssd,
-    SsdConfig,
+    CacheConfig, CacheKind, Collection, Condition, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
+    NandTimings, Ssd, SsdConfig,
 };
 
 fn main() {
@@ -61,7 +61,11 @@ fn main() {
         },
     })
     .unwrap();
-    println!("state of {:.1} MiB, utilisation {:.3}", ssd.state_bytes() as f64 / f64::from(1 << 20), ssd.config().effective_utilisation());
+    println!(
+        "state of {:.1} MiB, utilisation {:.3}",
+        ssd.state_bytes() as f64 / f64::from(1 << 20),
+        ssd.config().effective_utilisation()
+    );
     let mut state = ssd.idle();
     let began = Instant::now();
     ssd.prepare(&mut state, Condition::Steady, 1);
@@ -78,7 +82,7 @@ fn main() {
         queue.push_back(ssd.submit(&mut state, now, write).unwrap().ticket.completion().unwrap());
     }
     let took = began.elapsed().as_secs_f64();
-    let counters = ssd.counters(&mut state);
+    let counters = ssd.counters(&state);
     println!(
         "{:.2} million writes a second of this machine, {:.0} a second of the drive, write amplification {:.3}",
         writes as f64 / took / 1e6,

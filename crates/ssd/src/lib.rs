@@ -31,6 +31,8 @@ mod drive;
 
 mod model;
 
+mod work;
+
 pub use config::{
     CacheConfig, CacheKind, Collection, FlushRule, FlushTime, FtlConfig, HostConfig, STREAMS_MAX, SsdConfig,
 };
@@ -39,3 +41,4 @@ pub use drive::{Condition, Ssd};
 pub use error::ConfigError;
 pub use geometry::{Geometry, NandTimings, UNITS_PER_PAGE_MAX};
 pub use model::{open_drive, timing};
+pub use work::DriveWork;

@@ -109,6 +109,11 @@ impl Layout {
         *bytemuck::from_bytes(bytemuck::cast_slice(&state[self.counters.clone()]))
     }
 
+    /// The erase blocks.
+    pub(crate) fn blocks<'s>(&self, state: &'s [u64]) -> &'s [Block] {
+        bytemuck::cast_slice(&state[self.blocks.clone()])
+    }
+
     /// # Panics
     /// If the state has another length.
     pub(crate) fn parts<'s>(&self, config: &SsdConfig, times: NandTimes, state: &'s mut [u64]) -> Parts<'s> {

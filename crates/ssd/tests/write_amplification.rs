@@ -8,8 +8,8 @@
 use mezzanine_device::memory::Random;
 use mezzanine_device::model::{OperationKind, Timing};
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, Condition, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig, NandTimings,
-    Ssd, SsdConfig,
+    CacheConfig, CacheKind, Collection, Condition, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
+    NandTimings, Ssd, SsdConfig,
 };
 
 /// A drive of one plane whose host fills this share of what is not held back.
@@ -61,7 +61,7 @@ fn measured(ssd: &Ssd, seed: u64) -> f64 {
         now = ssd.submit(&mut state, now, write).unwrap().ticket.completion().unwrap();
     }
     ssd.check(&mut state).unwrap();
-    ssd.counters(&mut state).write_amplification().unwrap()
+    ssd.counters(&state).write_amplification().unwrap()
 }
 
 /// alpha / (alpha + W0(-alpha e^-alpha)), by Newton's method.

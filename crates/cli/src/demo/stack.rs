@@ -35,7 +35,7 @@ fn open_file(path: &Path, options: OpenOptions) -> Result<Arc<dyn Device>, Devic
 
 fn drive(model: &str, time_scale: f64) -> Result<Arc<Drive>, Failure> {
     let found = crate::device::find_model(model)?;
-    Drive::open_shared(found, None, time_scale)
+    mezzanine_ssd::open_drive(found, None, time_scale)
         .map_err(|error| Failure::refused(format!("drive model '{model}'"), chain(&error)))
 }
 

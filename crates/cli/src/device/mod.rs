@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use mezzanine_device::model::{self, Model};
-use mezzanine_device::{Device, DeviceError, DeviceErrorKind, Drive, FileDevice, NullDevice, OpenOptions};
+use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, NullDevice, OpenOptions};
 use mezzanine_report::{Machine, Table, now_utc, number};
 use serde::Serialize;
 
@@ -313,7 +313,7 @@ fn bench_model(args: &BenchArgs) -> Result<Benchmark, Failure> {
     let model = find_model(&args.target)?;
     let (description, capacity) = (model.title.clone(), model.capacity_bytes);
     let refused = |e: DeviceError| Failure::refused(&args.target, chain(&e));
-    let drive = Drive::open_shared(model, None, args.time_scale).map_err(refused)?;
+    let drive = mezzanine_ssd::open_drive(model, None, args.time_scale).map_err(refused)?;
     let device = drive.attach(Arc::new(NullDevice { len: capacity }), 0);
     let mut rows = measured(args, Writes::DestroyContents, |setup, begin| measure(&*device, setup, begin))
         .map_err(refused)?;

@@ -37,14 +37,8 @@ pub struct Operation {
 
 impl Operation {
     /// A flush.
-    pub const FLUSH: Self = Self {
-        kind: OperationKind::Flush,
-        address: 0,
-        len: 0,
-        position: 0.0,
-        through: false,
-        stream: 0,
-    };
+    pub const FLUSH: Self =
+        Self { kind: OperationKind::Flush, address: 0, len: 0, position: 0.0, through: false, stream: 0 };
 }
 
 /// The drive has no room for another operation.

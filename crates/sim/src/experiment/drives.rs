@@ -32,7 +32,7 @@ fn sequential(model: &Model, kind: OperationKind) -> Outcome {
 }
 
 fn requests(model: &Model, kind: OperationKind, bytes: u64, mut address: impl FnMut(u64) -> u64) -> Outcome {
-    let timing = model.timing();
+    let timing = mezzanine_ssd::timing(model).expect("shipped models are valid");
     let clients = model.figures.queue_depth as usize;
     let setup = ClosedLoop { clients, warm_up: REQUESTS / 4, operations: REQUESTS };
     closed_loop(&*timing, setup, |number| timing.operation(kind, address(number), bytes))

@@ -6,12 +6,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use mezzanine_device::Model;
 use mezzanine_device::model::{Operation, OperationKind, Progress, Ticket, Timing};
+use mezzanine_device::{DeviceError, Model};
+use mezzanine_ssd::{Counters, DriveWork, Ssd};
 
 /// A drive with operations for somebody who is a `W`.
 pub(super) struct Drive<W> {
     timing: Arc<dyn Timing>,
+    /// The same, if it is a flash drive from the inside.
+    ssd: Option<Arc<Ssd>>,
     state: Box<[u64]>,
     operations: Vec<Slot<W>>,
     unused: Vec<u32>,
@@ -57,17 +60,42 @@ pub(super) enum Look<W> {
 }
 
 impl<W: Copy> Drive<W> {
-    pub(super) fn new(model: &Model) -> Self {
-        let timing = model.timing();
-        Self {
+    /// A drive that nobody has used, or in the condition that its model says.
+    ///
+    /// # Errors
+    /// What is wrong with the model.
+    pub(super) fn new(model: &Model) -> Result<Self, DeviceError> {
+        let ssd = Ssd::of_model(model)?.map(Arc::new);
+        let timing = match &ssd {
+            Some(ssd) => Arc::clone(ssd) as Arc<dyn Timing>,
+            None => model.timing()?,
+        };
+        Ok(Self {
             state: timing.idle(),
             timing,
+            ssd,
             operations: Vec::new(),
             unused: Vec::new(),
             refused: VecDeque::new(),
             load: DriveLoad::default(),
             write_end: u64::MAX,
-        }
+        })
+    }
+
+    /// What the inside of a flash drive has counted.
+    pub(super) fn inside(&self) -> Option<Counters> {
+        self.ssd.as_ref().map(|ssd| ssd.counters(&self.state))
+    }
+
+    /// What it did between two looks, so many seconds apart.
+    pub(super) fn work(
+        &self,
+        first: Option<&Counters>,
+        last: Option<&Counters>,
+        seconds: f64,
+    ) -> Option<DriveWork> {
+        let ssd = self.ssd.as_ref()?;
+        Some(DriveWork::between(ssd.config(), first?, last?, &ssd.erases(&self.state), seconds))
     }
 
     /// An operation whose arm is where its address lies, if `span` is the whole stroke: 1 for the drive as it

@@ -45,6 +45,8 @@ pub(super) struct Sums {
     /// Load, and busy time of all spindles or channels.
     pub(super) disk: (DriveLoad, u64),
     pub(super) flash: (DriveLoad, u64),
+    /// What the inside of the flash drive counted, if it is modelled from there.
+    pub(super) flash_inside: Option<mezzanine_ssd::Counters>,
     pub(super) processor: Load,
     pub(super) log: LogLoad,
 }

@@ -16,6 +16,7 @@ impl World<'_> {
             tier: self.tier.map(|tier| tier.statistics()).unwrap_or_default(),
             disk: (self.disk.load(), self.disk.busy()),
             flash: (self.flash.load(), self.flash.busy()),
+            flash_inside: self.flash.inside(),
             processor: self.processor.load(),
             log: self.log.load,
         }

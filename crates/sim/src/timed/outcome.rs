@@ -1,6 +1,7 @@
 //! What came out of a run.
 
 use mezzanine_engine::Statistics;
+use mezzanine_ssd::DriveWork;
 use serde::Serialize;
 
 use super::counts::Requests;
@@ -148,6 +149,9 @@ pub struct Flash {
     /// Share of the queue's frames that hold a version that is not the newest, on average over up to ten
     /// looks.
     pub old_version_share: Option<f64>,
+    /// What the drive did inside, if it is modelled from there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inside: Option<DriveWork>,
 }
 
 /// How long things took.
@@ -331,6 +335,11 @@ impl World<'_> {
             flushes: load.flushes,
             pages_per_second: bytes as f64 / f64::from(self.setup.page_bytes) / span.seconds(),
             old_version_share: old,
+            inside: self.flash.work(
+                span.first.flash_inside.as_ref(),
+                span.last.flash_inside.as_ref(),
+                span.seconds(),
+            ),
         }
     }
 

@@ -364,8 +364,25 @@ impl Setup {
         if let Some(geometry) = &geometry {
             bytes += geometry.region_bytes() as u64 + Hollow::bytes(geometry);
         }
+        bytes += self.drive_bytes()?;
         self.check_memory(bytes)?;
         Ok(Sizes { pool_frames: pool_frames as u32, pages, geometry, bytes })
+    }
+
+    /// What the states of drives that are modelled from the inside take.
+    fn drive_bytes(&self) -> Result<u64, Refusal> {
+        let log = match &self.log {
+            LogDevice::Fixed { .. } => None,
+            LogDevice::Device { model, .. } => Some(("log", &**model)),
+        };
+        let drives = [("disk_model", &self.disk_model), ("flash_model", &self.flash_model)];
+        let mut bytes = 0;
+        for (parameter, model) in drives.into_iter().chain(log) {
+            let ssd = mezzanine_ssd::Ssd::of_model(model)
+                .map_err(|error| Refusal::new(parameter, error.to_string(), "mend the model"))?;
+            bytes += ssd.map_or(0, |ssd| ssd.state_bytes());
+        }
+        Ok(bytes)
     }
 
     pub(super) fn check_memory(&self, bytes: u64) -> Result<(), Refusal> {

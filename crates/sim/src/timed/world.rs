@@ -139,7 +139,10 @@ impl<'t> World<'t> {
         let zeros = vec![0; page_size];
         let kinds = source.kinds().len();
         let clients = setup.clients as usize;
-        let disk = Drive::new(&setup.disk_model);
+        let drive = |parameter, model| {
+            Drive::new(model).map_err(|error| Refusal::new(parameter, error.to_string(), "mend the model"))
+        };
+        let disk = drive("disk_model", &setup.disk_model)?;
         let database_bytes = u64::from(sizes.pages) * u64::from(setup.page_bytes);
         let natural = database_bytes.max(1) as f64 / disk.capacity() as f64;
         let mut tasks = vec![Task::Run; clients];
@@ -154,10 +157,10 @@ impl<'t> World<'t> {
             page: zeros.clone(),
             zeros,
             disk,
-            flash: Drive::new(&setup.flash_model),
+            flash: drive("flash_model", &setup.flash_model)?,
             log_drive: match &setup.log {
                 LogDevice::Fixed { .. } => None,
-                LogDevice::Device { model, .. } => Some(Drive::new(model)),
+                LogDevice::Device { model, .. } => Some(drive("log", model)?),
             },
             processor: Servers::new(setup.cores),
             log: Log::new(),

@@ -13,7 +13,7 @@ use crate::ConfigError;
 use crate::config::{CacheKind, FlushRule, SsdConfig};
 use crate::counters::Counters;
 use crate::ftl::Location;
-use crate::nand::NandTimes;
+use crate::nand::{Block, NandTimes};
 use crate::state::{Layout, Parts, Words};
 
 pub use condition::Condition;
@@ -79,14 +79,13 @@ impl Ssd {
     }
 
     /// What the drive has counted.
-    pub fn counters(&self, state: &mut [u64]) -> Counters {
-        *self.parts(state).ftl.counters
+    pub fn counters(&self, state: &[u64]) -> Counters {
+        self.layout.counters(state)
     }
 
     /// How often each erase block was erased.
-    pub fn erases(&self, state: &mut [u64]) -> Vec<u32> {
-        let parts = self.parts(state);
-        (0..self.config.geometry.blocks()).map(|block| parts.ftl.array.erases(block)).collect()
+    pub fn erases(&self, state: &[u64]) -> Vec<u32> {
+        self.layout.blocks(state).iter().map(Block::erases).collect()
     }
 
     /// Looks at the whole state, and says what does not hold.

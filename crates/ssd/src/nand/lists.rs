@@ -339,8 +339,12 @@ impl<'s> Array<'s> {
             }
             let first = block * self.units_per_block;
             let bit = |unit: &u32| self.next_valid(*unit, unit + 1).is_some();
-            if let Some(unit) = (first..first + self.units_per_block).find(|unit| vouched(*unit) != bit(unit)) {
-                return Err(format!("N3: unit {unit} is vouched for: {}, and marked otherwise", vouched(unit)));
+            if let Some(unit) = (first..first + self.units_per_block).find(|unit| vouched(*unit) != bit(unit))
+            {
+                return Err(format!(
+                    "N3: unit {unit} is vouched for: {}, and marked otherwise",
+                    vouched(unit)
+                ));
             }
             let valid = (first..first + found.written).filter(bit).count() as u32;
             if found.written > self.units_per_block || valid != found.valid {

@@ -69,6 +69,12 @@ pub(crate) struct Block {
     stamp: u64,
 }
 
+impl Block {
+    pub(crate) fn erases(&self) -> u32 {
+        self.erases
+    }
+}
+
 /// A plane: what can work beside others.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]

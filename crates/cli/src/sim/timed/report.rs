@@ -3,6 +3,7 @@
 use mezzanine_engine::TierConfig;
 use mezzanine_report::{Table, facts, number, percent};
 use mezzanine_sim::timed::{Configuration, Latency, LogDevice, Outcome, Setup, Workload};
+use mezzanine_ssd::DriveWork;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -228,6 +229,41 @@ fn what_came_out(outcome: &Outcome) -> Vec<(&'static str, String)> {
     }
     if let Some(old) = flash.old_version_share {
         facts.push(("old versions on flash", percent(old, 1)));
+    }
+    if let Some(work) = &flash.inside {
+        facts.extend(inside(work));
+    }
+    facts
+}
+
+/// What the flash drive did inside.
+fn inside(work: &DriveWork) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    if let Some(amplification) = work.write_amplification {
+        let part = |of: Option<f64>| number(of.unwrap_or(0.0), 2);
+        let parts = format!(
+            "{} (host 1, collection {}, map {}, padding {})",
+            number(amplification, 2),
+            part(work.of_collection),
+            part(work.of_map),
+            part(work.of_padding)
+        );
+        facts.push(("write amplification", parts));
+    }
+    let utilisation = percent(work.effective_utilisation, 1);
+    facts.push(("room in the drive", format!("{utilisation} of what it does not hold back is the host's")));
+    let wear = format!("{} on average, {} at most", number(work.wear_mean, 2), work.wear_max);
+    facts.push(("erases", format!("{}; of a block so far {wear}", number(work.erases as f64, 0))));
+    facts.push(("time in collection", percent(work.collection_share, 1)));
+    if let Some(years) = work.life_years {
+        facts.push(("life at this rate", format!("{} years", number(years, 1))));
+    }
+    if work.write_stalls > 0 {
+        let seconds = number(work.write_stall_seconds, 2);
+        facts.push((
+            "writes that waited",
+            format!("{} for the buffer, {seconds} s in all", work.write_stalls),
+        ));
     }
     facts
 }
