@@ -1,6 +1,9 @@
 //! Names of pages.
 
 use std::fmt;
+use std::ops::{Add, AddAssign, Range, Sub};
+
+use mezzanine_ground::fields::Field;
 
 /// Length of a page id in bytes.
 pub const PAGE_ID_BYTES: usize = 20;
@@ -240,11 +243,120 @@ impl IdRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame(pub(crate) u32);
 
-/// Where a page was appended: the number of frames that had been appended to the queue before it.
-///
-/// Positions only grow; the frame is the position modulo the number of frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(pub u64);
+/// Numbers that only rise over a tier's life, each a type of its own, so that none is taken for another. The
+/// arithmetic is that of the numbers: what they may come to, `bounds` says.
+macro_rules! rising_numbers {
+    ($($(#[$doc:meta])+ $name:ident;)+) => {$(
+        $(#[$doc])+
+        #[repr(transparent)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// The first of all.
+            pub const FIRST: Self = Self(0);
+            /// Behind all that there are.
+            pub const END: Self = Self(u64::MAX);
+
+            /// The one with this number, for hosts that are not written in Rust, and for what is kept as
+            /// numbers.
+            #[inline(always)]
+            pub const fn from_number(number: u64) -> Self {
+                Self(number)
+            }
+
+            /// Its number.
+            #[inline(always)]
+            pub const fn number(self) -> u64 {
+                self.0
+            }
+
+            /// The one after it.
+            #[inline(always)]
+            #[must_use]
+            pub const fn next(self) -> Self {
+                Self(self.0 + 1)
+            }
+
+            /// How many lie from an earlier one up to this one; `None` if the other one is later.
+            #[inline]
+            pub const fn distance_from(self, earlier: Self) -> Option<u64> {
+                self.0.checked_sub(earlier.0)
+            }
+
+            /// Each of a range, in turn.
+            #[inline]
+            pub fn each(range: Range<Self>) -> impl DoubleEndedIterator<Item = Self> {
+                (range.start.0..range.end.0).map(Self)
+            }
+        }
+
+        /// So many behind it.
+        impl Add<u64> for $name {
+            type Output = Self;
+
+            #[inline(always)]
+            fn add(self, count: u64) -> Self {
+                Self(self.0 + count)
+            }
+        }
+
+        impl AddAssign<u64> for $name {
+            #[inline(always)]
+            fn add_assign(&mut self, count: u64) {
+                self.0 += count;
+            }
+        }
+
+        /// So many before it.
+        impl Sub<u64> for $name {
+            type Output = Self;
+
+            #[inline(always)]
+            fn sub(self, count: u64) -> Self {
+                Self(self.0 - count)
+            }
+        }
+
+        /// How many lie from one that is known to be no later up to this one.
+        impl Sub for $name {
+            type Output = u64;
+
+            #[inline(always)]
+            fn sub(self, earlier: Self) -> u64 {
+                self.0 - earlier.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        /// It is kept as its number.
+        impl Field for $name {
+            const BYTES: usize = <u64 as Field>::BYTES;
+
+            #[inline]
+            fn put(self, place: &mut [u8]) {
+                self.0.put(place);
+            }
+
+            #[inline]
+            fn get(place: &[u8]) -> Self {
+                Self(Field::get(place))
+            }
+        }
+    )+};
+}
+
+rising_numbers! {
+    /// Where a page was appended: the number of frames that had been appended to the queue before it.
+    ///
+    /// Positions only grow; the frame is the position modulo the number of frames.
+    Position;
+}
 
 #[cfg(test)]
 mod tests {

@@ -27,20 +27,20 @@ pub struct HeldPage {
 /// How far a pass over the pages has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCursor {
-    next: u64,
-    end: u64,
+    next: Position,
+    end: Position,
 }
 
 impl PageCursor {
     /// The next position to be looked at, and the one where the pass ends; for hosts that are not written in
     /// Rust.
     pub fn positions(self) -> (u64, u64) {
-        (self.next, self.end)
+        (self.next.number(), self.end.number())
     }
 
     /// The cursor of these positions.
     pub fn from_positions(next: u64, end: u64) -> Self {
-        Self { next, end }
+        Self { next: Position::from_number(next), end: Position::from_number(end) }
     }
 }
 
@@ -62,7 +62,7 @@ impl Tier {
         }
         let until = cursor.end.min(from + frames_max.max(1) as u64);
         cursor.next = until;
-        Some((from..until).filter_map(|position| self.held_at(position)).collect())
+        Some(Position::each(from..until).filter_map(|position| self.held_at(position)).collect())
     }
 
     /// Pages in staging memory, whether or not a newer version has superseded them there.
@@ -77,7 +77,7 @@ impl Tier {
     }
 
     /// The page whose newest version was appended at `position`.
-    fn held_at(&self, position: u64) -> Option<HeldPage> {
+    fn held_at(&self, position: Position) -> Option<HeldPage> {
         let frame = self.entry_of(position);
         let directory = self.directory();
         if directory.state(frame) & VALID == 0 {
@@ -98,7 +98,7 @@ impl Tier {
         let (state, checksum) = seen?;
         let flash = FlashPage {
             offset: self.geometry.offset_of_frame(self.placement().frame_at(frame)),
-            position: Position(position),
+            position,
             checksum,
             dirty: state & DIRTY != 0,
         };

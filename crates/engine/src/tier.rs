@@ -35,7 +35,7 @@ struct Seen<'r> {
     state: u32,
     checksum: u32,
     /// The frame's position.
-    position: u64,
+    position: Position,
     /// If there is no frame: the page's counter of changes.
     changes: u32,
 }
@@ -49,7 +49,7 @@ impl<'r> Seen<'r> {
         slotted: Slotted,
         found: Option<(u32, &'r Entry)>,
     ) -> Self {
-        let position = found.map_or(0, |(frame, _)| control.ends.position_of(frame));
+        let position = found.map_or(Position::FIRST, |(frame, _)| control.ends.position_of(frame));
         let (state, checksum) = found.map_or((0, 0), |(_, entry)| (entry.state(), entry.checksum()));
         // The token is as old as the miss: a change after the one makes the other stale.
         let changes = if found.is_none() { directory.changes(slotted) } else { 0 };
@@ -83,7 +83,7 @@ impl Tier {
 
     /// The position at which a frame's content was appended: the only one on that frame within the
     /// last revolution. Only for frames whose entry is linked, under the lock of its shard.
-    pub(crate) fn position_of(&self, frame: u32) -> u64 {
+    pub(crate) fn position_of(&self, frame: u32) -> Position {
         self.control().ends.position_of(frame)
     }
 
@@ -326,8 +326,7 @@ impl Tier {
         if position >= self.control().ends.staged_from() {
             self.count(Event::HitInMemory);
             // If its group left memory between the two looks, flash has it.
-            let state =
-                if planted::is(Bug::HomedAskedLate) { self.state_at(Position(position)) } else { seen.state };
+            let state = if planted::is(Bug::HomedAskedLate) { self.state_at(position) } else { seen.state };
             if self.copy_staged(position, state, out) {
                 return Lookup::Memory;
             }
@@ -336,7 +335,7 @@ impl Tier {
         }
         Lookup::Flash(FlashPage {
             offset: self.geometry.offset_of_frame(home),
-            position: Position(position),
+            position,
             checksum: seen.checksum,
             dirty: seen.state & DIRTY != 0,
         })
@@ -346,7 +345,7 @@ impl Tier {
     /// moment at which its entry was linked: an entry that was unlinked since does not tell whether
     /// memory ever had the page.
     #[inline(never)]
-    pub(crate) fn copy_staged(&self, position: u64, state: u32, out: &mut [u8]) -> bool {
+    pub(crate) fn copy_staged(&self, position: Position, state: u32, out: &mut [u8]) -> bool {
         let control = self.control();
         if position < control.ends.staged_from() || state & HOMED != 0 {
             return false;
@@ -381,11 +380,11 @@ impl Tier {
         if !holds && !planted::is(Bug::ReadUnconfirmed) {
             return false;
         }
-        self.control().ends.front() <= page.position.0 || planted::is(Bug::ReadUnconfirmed)
+        self.control().ends.front() <= page.position || planted::is(Bug::ReadUnconfirmed)
     }
 
     pub(crate) fn state_at(&self, position: Position) -> u32 {
-        self.directory().state(self.entry_of(position.0))
+        self.directory().state(self.entry_of(position))
     }
 
     /// Whether the tier has the page, and whether its version is newer than the disk copy. Counts as no

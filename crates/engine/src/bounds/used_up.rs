@@ -9,7 +9,7 @@ impl Control {
     /// The next numbers that will be given out.
     fn rising(&self) -> [(Bound, u64); 5] {
         [
-            (Bound::Position, self.ends.rear()),
+            (Bound::Position, self.ends.rear().number()),
             (Bound::Sequence, self.groups.next()),
             (Bound::Version, self.append.next_version()),
             (Bound::Segment, self.segments.next_number()),
@@ -53,7 +53,7 @@ impl crate::format::Age {
             epoch: number(Bound::Epoch) as u32,
             generation: number(Bound::Generation),
             sequence: number(Bound::Sequence),
-            position: number(Bound::Position),
+            position: crate::ids::Position::from_number(number(Bound::Position)),
             version: number(Bound::Version),
             segment: number(Bound::Segment),
         }

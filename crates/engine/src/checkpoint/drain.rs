@@ -27,7 +27,7 @@ pub struct DirtyPage {
 
 /// How far a drain has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DrainCursor(u64);
+pub struct DrainCursor(Position);
 
 impl Tier {
     /// Stops stage-out from taking more groups, until this process calls [`Self::end_drain`] or is abandoned.
@@ -65,7 +65,7 @@ impl Tier {
             if directory.state(frame) & (VALID | DIRTY) == VALID | DIRTY {
                 let flash = FlashPage {
                     offset: self.offset_of(position),
-                    position: Position(position),
+                    position,
                     checksum: directory.checksum(frame),
                     dirty: true,
                 };
@@ -87,17 +87,17 @@ impl Tier {
             return false;
         }
         let state = self.state_at(page.position);
-        self.placement().tells_of_memory(state) && self.copy_staged(page.position.0, state, out)
+        self.placement().tells_of_memory(state) && self.copy_staged(page.position, state, out)
     }
 
     /// Notes that these versions are on disk, synced. Pages that changed meanwhile stay dirty.
     pub fn mark_clean(&self, pages: &[DirtyPage]) {
         let directory = self.directory();
         for page in pages {
-            let frame = self.entry_of(page.flash.position.0);
+            let frame = self.entry_of(page.flash.position);
             let shard = directory.lock(directory.slot(&page.id), self.owner);
             let newest = shard.find(&page.id);
-            if newest == Some(frame) && self.position_of(frame) == page.flash.position.0 {
+            if newest == Some(frame) && self.position_of(frame) == page.flash.position {
                 // The host may have had a page that is lost: an error has passed after all, or disk has it.
                 let found = is_lost(directory.state(frame)) && !planted::is(Bug::FoundStaysLost);
                 shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED | if found { LOST } else { 0 });
@@ -118,7 +118,7 @@ impl Tier {
 
     /// Every page that the tier holds by now lies before this position of the queue.
     pub fn rear(&self) -> Position {
-        Position(self.control().ends.rear())
+        self.control().ends.rear()
     }
 
     /// Drops the clean pages of `range` that were appended before `end`, because their disk copies may differ
@@ -126,7 +126,7 @@ impl Tier {
     pub fn distrust_clean(&self, range: &IdRange, end: Position) {
         let control = self.control();
         let directory = self.directory();
-        for position in control.ends.front()..control.ends.rear().min(end.0) {
+        for position in Position::each(control.ends.front()..control.ends.rear().min(end)) {
             let frame = self.entry_of(position);
             if directory.state(frame) & (VALID | DIRTY) != VALID || !range.contains(&directory.id(frame)) {
                 continue;
@@ -134,7 +134,7 @@ impl Tier {
             let id = directory.id(frame);
             let shard = directory.lock(directory.slot(&id), self.owner);
             if shard.find(&id) == Some(frame) {
-                self.forgets(Position(position));
+                self.forgets(position);
                 shard.unlink(frame);
                 self.placement().forgotten(frame);
                 shard.changed();

@@ -75,6 +75,6 @@ impl Tier {
         let Some(Failure::FlashRead { position }) = self.failure() else { return None };
         let frame = self.entry_of(position);
         let page = self.directory().head(frame).is_none();
-        page.then(|| (self.directory().id(frame), Position(position)))
+        page.then(|| (self.directory().id(frame), position))
     }
 }

@@ -14,7 +14,7 @@ use crate::directory::VALID;
 use crate::forget::dropping::RANGE_LOOKUPS_MAX;
 use crate::forget::dropping::{DropSlot, Drops};
 use crate::format::RecordKind;
-use crate::ids::{IdRange, PageId};
+use crate::ids::{IdRange, PageId, Position};
 use crate::layout::NOTE_BYTES;
 use crate::planted;
 
@@ -76,7 +76,7 @@ impl Tier {
         // lock until it is; later ones are refused.
         directory.pass_locks(self.owner);
         let control = self.control();
-        for position in control.ends.front()..control.ends.rear() {
+        for position in Position::each(control.ends.front()..control.ends.rear()) {
             let frame = self.entry_of(position);
             if directory.state(frame) & VALID != 0 {
                 let id = directory.id(frame);

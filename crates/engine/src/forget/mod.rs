@@ -16,9 +16,9 @@ impl Tier {
     pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
-        let frame = self.entry_of(page.position.0);
+        let frame = self.entry_of(page.position);
         if shard.find(id) == Some(frame)
-            && self.position_of(frame) == page.position.0
+            && self.position_of(frame) == page.position
             && (self.state_says_on_disk(directory.state(frame), page.position)
                 || planted::is(Bug::DirtyForgotten))
         {
@@ -35,7 +35,7 @@ impl Tier {
     pub(crate) fn forgets(&self, position: Position) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        control.passed.forgets(position.0);
+        control.passed.forgets(position);
         planted::inside("forget clean: noted");
     }
 

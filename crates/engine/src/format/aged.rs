@@ -4,6 +4,7 @@
 use super::segment::SegmentHeader;
 use super::superblock::{Superblock, TierState};
 use crate::config::Geometry;
+use crate::ids::Position;
 
 /// How far a tier's numbers have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub struct Age {
     /// Groups that were written.
     pub sequence: u64,
     /// Frames that they filled.
-    pub position: u64,
+    pub position: Position,
     /// Versions of pages that came in.
     pub version: u64,
     /// Metadata segments that were written.

@@ -5,6 +5,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 use super::record::{RECORD_BYTES, Record};
 use super::{FORMAT_VERSION, FormatError, LogPosition, plausible, version_of};
 use crate::bounds::Bound;
+use crate::ids::Position;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -26,7 +27,7 @@ pub struct GroupSummary {
     /// Sequence number: one more than its predecessor's.
     pub sequence: u64,
     /// Position of its first frame.
-    pub position: u64,
+    pub position: Position,
     /// Checksum of the predecessor's summary.
     pub predecessor: u32,
     /// Pages in the group.
@@ -38,7 +39,7 @@ pub struct GroupSummary {
     /// Groups below this sequence number were durable when this one was composed.
     pub durable: u64,
     /// Frames before this position had left the queue.
-    pub front: u64,
+    pub front: Position,
     /// The host's bytes.
     pub note: [u8; NOTE_BYTES],
     /// The host's log reached so far at least when anything in the tier was written: the largest position of
@@ -53,13 +54,13 @@ impl Default for GroupSummary {
             tier_uuid: [0; 16],
             epoch: 0,
             sequence: 0,
-            position: 0,
+            position: Position::FIRST,
             predecessor: 0,
             pages: 0,
             records: 0,
             cut_short: false,
             durable: 0,
-            front: 0,
+            front: Position::FIRST,
             note: [0; NOTE_BYTES],
             log: LogPosition::default(),
         }
@@ -90,7 +91,7 @@ impl GroupSummary {
     /// The header for `records` (encoded one after the other) and the checksum of the summary.
     pub(crate) fn encode(&self, records: &[u8]) -> ([u8; SUMMARY_HEADER_BYTES], u32) {
         assert_eq!(records.len(), self.records as usize * RECORD_BYTES);
-        assert!(Bound::Position.holds(&[self.position]) && Bound::Sequence.holds(&[self.sequence]));
+        assert!(Bound::Position.holds(&[self.position.number()]) && Bound::Sequence.holds(&[self.sequence]));
         let narrow = planted::is(Bug::SequencesNarrow);
         let sequence = if narrow { self.sequence & u64::from(u32::MAX) } else { self.sequence };
         let mut out = [0; SUMMARY_HEADER_BYTES];
@@ -119,7 +120,7 @@ impl GroupSummary {
         if field_at::<u32>(bytes, CHECKSUM_AT) != computed {
             return Err(FormatError::Damaged("a group summary whose checksum does not match".into()));
         }
-        let (sequences, positions) = (&[sequence, durable], &[position, front]);
+        let (sequences, positions) = (&[sequence, durable], &[position.number(), front.number()]);
         if !plausible(epoch, &[(Bound::Sequence, sequences), (Bound::Position, positions)]) {
             return Err(FormatError::Damaged("a group summary with impossible numbers".into()));
         }

@@ -4,7 +4,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer};
 
 use super::plausible;
 use crate::bounds::{Bound, VERSION_BITS};
-use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
+use crate::ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
 
 /// Size of a record in bytes.
 pub const RECORD_BYTES: usize = 48;
@@ -46,7 +46,7 @@ pub enum RecordKind {
     /// Only in segments: the records up to the next of this kind belong to this group.
     Group {
         /// Position of the group's first frame.
-        position: u64,
+        position: Position,
         /// Sequence number of the group.
         sequence: u64,
         /// Pages in the group.
@@ -98,7 +98,7 @@ impl Fields {
 }
 
 /// What a group's record has in the place of a page id.
-fn show_group(visitor: &mut impl Visitor, position: &mut u64, sequence: &mut u64, pages: &mut u32) {
+fn show_group(visitor: &mut impl Visitor, position: &mut Position, sequence: &mut u64, pages: &mut u32) {
     visitor.field(0, position);
     visitor.field(8, sequence);
     visitor.field(16, pages);
@@ -182,11 +182,11 @@ impl Record {
                 RecordKind::Tombstone(IdRange { start: PageId::from_bytes(id), count: number, shift })
             }
             KIND_GROUP => {
-                let (mut position, mut sequence, mut pages) = (0, 0, 0);
+                let (mut position, mut sequence, mut pages) = (Position::FIRST, 0, 0);
                 show_group(&mut Reader(&id), &mut position, &mut sequence, &mut pages);
                 let records = u32::try_from(number).ok()?;
                 let numbers: [(Bound, &[u64]); 2] =
-                    [(Bound::Position, &[position]), (Bound::Sequence, &[sequence])];
+                    [(Bound::Position, &[position.number()]), (Bound::Sequence, &[sequence])];
                 if !plausible(epoch, &numbers) {
                     return None;
                 }
@@ -223,7 +223,7 @@ mod tests {
                \x56\x55\x54\x53\x52\x51\x34\x33\x44\x43\x42\x41\x24\x23\x22\x21"
         );
         let kind = RecordKind::Group {
-            position: 0x1112_1314_1516,
+            position: Position::from_number(0x1112_1314_1516),
             sequence: 0x2122_2324_2526,
             pages: 0x3132_3334,
             records: 0x6162_6364,
@@ -243,7 +243,7 @@ mod tests {
         let document = include_str!("../../../../docs/format.md");
         let (mut any, mut group) = <(Offsets, Offsets)>::default();
         Fields::default().show(&mut any);
-        show_group(&mut group, &mut 0, &mut 0, &mut 0);
+        show_group(&mut group, &mut { Position::FIRST }, &mut 0, &mut 0);
         assert_is_as_listed(document, "| page | tombstone |", &any.0, &[]);
         assert_is_as_listed(document, "offset in a group's record", &group.0, &[]);
     }
@@ -262,7 +262,13 @@ mod tests {
             },
             RecordKind::Tombstone(IdRange::blocks(3, 4, 5)),
             RecordKind::Void,
-            RecordKind::Group { position: 1 << 40, sequence: 12, pages: 64, records: 70, checksum: 5 },
+            RecordKind::Group {
+                position: Position::from_number(1 << 40),
+                sequence: 12,
+                pages: 64,
+                records: 70,
+                checksum: 5,
+            },
         ];
         for kind in kinds {
             let record = Record { kind, epoch: 4, version: 1 << 33 };

@@ -18,6 +18,7 @@ use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, 
 use crate::bounds::Bound;
 use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
 use crate::groups::ring::Ring;
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 use crate::recovery::{ReadError, ReadFlash, WriteFlash, read_superblocks};
 
@@ -110,7 +111,7 @@ pub struct Superblock {
     /// If it was: the sequence number after the last group.
     pub end_sequence: u64,
     /// Frames before this position have left the queue.
-    pub front: u64,
+    pub front: Position,
     /// The redo pointer that the database is known to have made its own (invariant 10).
     pub confirmed: RedoPoint,
     /// The redo pointer that it may have made its own since.
@@ -147,7 +148,7 @@ impl Superblock {
             epoch_sequence: 0,
             state: TierState::Drained,
             end_sequence: 0,
-            front: 0,
+            front: Position::FIRST,
             confirmed: RedoPoint::default(),
             pending: RedoPoint::default(),
             ring_shift: 0,
@@ -181,7 +182,7 @@ impl Superblock {
             epoch_sequence: 0,
             state: TierState::Drained,
             end_sequence: 0,
-            front: 0,
+            front: Position::FIRST,
             nonces: self.nonces.after(1),
             redone_from: 0,
             durable_sequence: 0,
@@ -361,7 +362,7 @@ impl Superblock {
         let numbers: [(Bound, &[u64]); 3] = [
             (Bound::Generation, &[*generation]),
             (Bound::Sequence, &sequences),
-            (Bound::Position, &[*front]),
+            (Bound::Position, &[front.number()]),
         ];
         if !plausible(*epoch, &numbers) || origin_epoch > epoch {
             return Err(FormatError::Damaged("a superblock with impossible numbers".into()));

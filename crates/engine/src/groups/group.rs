@@ -14,6 +14,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use mezzanine_ground::region::{StateWord, Word, shared, states};
 
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 
 states! {
@@ -64,8 +65,8 @@ impl StagingGroup {
     }
 
     /// Where its summary lies in the queue.
-    pub(crate) fn position(&self) -> u64 {
-        self.position.get()
+    pub(crate) fn position(&self) -> Position {
+        Position::from_number(self.position.get())
     }
 
     /// Pages that were appended, and frames that nothing was put in.
@@ -85,8 +86,8 @@ impl StagingGroup {
         self.predecessor.get()
     }
 
-    pub(crate) fn front(&self) -> u64 {
-        self.front.get()
+    pub(crate) fn front(&self) -> Position {
+        Position::from_number(self.front.get())
     }
 
     /// Whether it was closed before it was full.
@@ -131,9 +132,9 @@ impl StagingGroup {
     }
 
     /// It begins anew, at this position.
-    pub(crate) fn open(&self, sequence: u64, position: u64, capacity: u64) {
+    pub(crate) fn open(&self, sequence: u64, position: Position, capacity: u64) {
         self.sequence.set(sequence);
-        self.position.set(position);
+        self.position.set(position.number());
         // Before anything is stored to its memory: by this readers see that the memory is another group's
         // (`Tier::copy_staged`).
         fence(Ordering::Release);
@@ -179,8 +180,8 @@ impl StagingGroup {
     }
 
     /// The front that its summary states.
-    pub(crate) fn states_front(&self, front: u64) {
-        self.front.set(front);
+    pub(crate) fn states_front(&self, front: Position) {
+        self.front.set(front.number());
     }
 
     /// Nothing is appended to it any more.
@@ -381,5 +382,5 @@ pub(crate) enum Reserve {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Replaced {
     pub(crate) state: u32,
-    pub(crate) position: u64,
+    pub(crate) position: Position,
 }

@@ -37,7 +37,7 @@ use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEAD
 use crate::groups::group::Replaced;
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
-use crate::ids::IdRange;
+use crate::ids::{IdRange, Position};
 use crate::layout::NOTE_BYTES;
 use crate::placement::chosen::placed;
 use crate::placement::{QueuePlacement, Version};
@@ -360,7 +360,7 @@ impl Tier {
     fn as_short_as_room(&self, reserve: Reserve, wanted: u64) -> Option<u64> {
         let summary = self.geometry.summary_frames();
         let rear = self.control().ends.rear();
-        let room = self.writable_end().saturating_sub(rear);
+        let room = self.writable_end().distance_from(rear).unwrap_or(0);
         let within =
             |room: u64| if room < wanted { self.placement().short_of_bad(rear, room) } else { wanted };
         match reserve {
@@ -379,7 +379,7 @@ impl Tier {
     }
 
     /// From this position on frames are kept: what a crash now would need to find again.
-    pub(crate) fn kept_from(&self) -> u64 {
+    pub(crate) fn kept_from(&self) -> Position {
         let control = self.control();
         let front =
             if self.reuse_unchecked() { control.ends.front() } else { control.passed.durable_front() };
@@ -387,7 +387,7 @@ impl Tier {
     }
 
     /// Frames before this position may be overwritten.
-    pub(crate) fn writable_end(&self) -> u64 {
+    pub(crate) fn writable_end(&self) -> Position {
         self.kept_from() + self.frames_allowed()
     }
 

@@ -1,6 +1,7 @@
 //! The two metadata segments under construction (see `metadata`): which of them is filled, and how far what
 //! was written is durable.
 
+use crate::ids::Position;
 use mezzanine_ground::region::{StateWord, Word, states};
 
 states! {
@@ -50,10 +51,10 @@ pub(crate) struct SegmentBuffer {
     pub(crate) number: Word,
     pub(crate) records: Word,
     pub(crate) first_sequence: Word,
-    pub(crate) first_position: Word,
+    pub(super) first_position: Word,
     pub(crate) first_predecessor: Word,
     pub(crate) end_sequence: Word,
-    pub(crate) end_position: Word,
+    pub(super) end_position: Word,
     pub(crate) last_checksum: Word,
     pub(crate) version_max: Word,
     pub(crate) epoch: Word,
@@ -81,8 +82,8 @@ impl Segments {
         self.current.set(1 - self.current.get());
     }
 
-    pub(crate) fn durable_end(&self) -> u64 {
-        self.durable_end.get()
+    pub(crate) fn durable_end(&self) -> Position {
+        Position::from_number(self.durable_end.get())
     }
 
     pub(crate) fn durable_sequence(&self) -> u64 {
@@ -122,15 +123,15 @@ impl Segments {
     }
 
     /// The newest segment on flash ends here.
-    pub(crate) fn was_written(&self, end: u64, sequence: u64) {
-        self.written_end.set(end);
+    pub(crate) fn was_written(&self, end: Position, sequence: u64) {
+        self.written_end.set(end.number());
         self.written_sequence.set(sequence);
         self.cover.set(Cover::Unflushed);
     }
 
     /// Recovery: the newest segment ends here, and the host makes it durable before it uses the tier.
-    pub(crate) fn found(&self, end: u64, sequence: u64) {
-        self.durable_end.set(end);
+    pub(crate) fn found(&self, end: Position, sequence: u64) {
+        self.durable_end.set(end.number());
         self.durable_sequence.set(sequence);
     }
 
@@ -159,6 +160,16 @@ impl Segments {
 }
 
 impl SegmentBuffer {
+    /// Where its first group begins.
+    pub(crate) fn first_position(&self) -> Position {
+        Position::from_number(self.first_position.get())
+    }
+
+    /// Where its last group ends.
+    pub(crate) fn end_position(&self) -> Position {
+        Position::from_number(self.end_position.get())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.content.get() == Content::Empty
     }

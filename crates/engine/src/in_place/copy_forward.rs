@@ -9,6 +9,7 @@ use super::InPlace;
 use crate::directory::{DIRTY, HEAD, HOMED, VALID};
 use crate::format::RecordKind;
 use crate::groups::group::{Replaced, Reserve};
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 
 impl InPlace<'_> {
@@ -37,7 +38,8 @@ impl InPlace<'_> {
     pub(crate) fn copy_forward(&self) -> bool {
         let control = self.control();
         let groups: Vec<_> = self.batch_groups().collect();
-        let mut positions = groups.iter().flat_map(|(group, head)| self.pages_of(*group, head));
+        let mut positions =
+            groups.iter().flat_map(|(group, head)| Position::each(self.pages_of(*group, head)));
         let all = positions.all(|position| self.copy_record_forward(position));
         planted::outside("copy_forward: records appended");
         let _guard = control.lock.lock(self.owner);
@@ -50,7 +52,7 @@ impl InPlace<'_> {
     }
 
     /// Appends the record at `position` again if it is valid; false if that has to wait.
-    fn copy_record_forward(&self, position: u64) -> bool {
+    fn copy_record_forward(&self, position: Position) -> bool {
         let directory = self.directory();
         let old = self.entry_of(position);
         let unchecked = planted::is(Bug::RelocatedUnchecked) && directory.head(old).is_none();

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::evict::Leave;
 use super::{HomeState, Homes, InPlace, NEVER_WRITTEN};
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -16,7 +17,7 @@ use crate::stage_out::batch::Load;
 /// What there is to be done for a page.
 enum Step {
     /// It is written to disk.
-    Write(u64),
+    Write(Position),
     /// It is on disk; the next sync covers it.
     Sync,
     /// It is clean, or another page.

@@ -72,7 +72,7 @@ use mezzanine_ground::replacement::{Order, PageKey};
 use crate::config::PlacedGeometry;
 use crate::core::Tier;
 use crate::directory::VALID;
-use crate::ids::{Frame, PageId};
+use crate::ids::{Frame, PageId, Position};
 use crate::placement::Version;
 use crate::planted::{self, Bug};
 use crate::stage_out::bad_list::BAD_MAX;
@@ -482,7 +482,7 @@ impl InPlace<'_> {
     /// The front is about to move on from `front` to `end`. Leaked homes whose records it passes
     /// become free when a group is durable that states it. Under the control lock, under which groups take
     /// the front along.
-    fn leaked_leave(&self, front: u64, end: u64) {
+    fn leaked_leave(&self, front: Position, end: Position) {
         let homes = self.homes();
         let control = self.control();
         let end = end.min(control.passed.forgotten_end());
@@ -493,7 +493,7 @@ impl InPlace<'_> {
         let states_it = control.append.open().unwrap_or_else(|| control.groups.next());
         let directory = self.directory();
         let _guard = homes.lock(self.owner);
-        for entry in (front..end).map(|position| self.entry_of(position)) {
+        for entry in Position::each(front..end).map(|position| self.entry_of(position)) {
             if directory.state(entry) & VALID != 0 || directory.head(entry).is_some() {
                 continue;
             }
@@ -512,21 +512,22 @@ impl InPlace<'_> {
         let placed = self.ends();
         let durable = control.groups.flushed() >= placed.ring_barrier.get();
         if placed.ring_barrier.get() != 0 && (durable || planted::is(Bug::ReuseBeforeSuperseder)) {
-            control.passed.may_leave(placed.ring_barrier_end.get());
+            control.passed.may_leave(Position::from_number(placed.ring_barrier_end.get()));
             placed.ring_barrier.set(0);
         }
         if placed.ring_barrier.get() == 0 && control.passed.cleaned() > control.passed.releasable() {
-            placed.ring_barrier_end.set(control.passed.cleaned());
+            placed.ring_barrier_end.set(control.passed.cleaned().number());
             placed.ring_barrier.set(control.groups.next());
         }
     }
 
     /// Up to where the front is to move for homes: while pages that come in find none and few are on their
     /// way, leaked ones are wanted, and these become free behind it alone. Under the control lock.
-    pub(crate) fn front_wanted_for_homes(&self) -> u64 {
+    pub(crate) fn front_wanted_for_homes(&self) -> Position {
         let homes = self.homes();
         let enough = homes.slots.is_some() || homes.coming() >= self.homes_enough();
-        if enough || planted::is(Bug::OrphansKeepHomes) { 0 } else { self.control().passed.forgotten_end() }
+        let none = enough || planted::is(Bug::OrphansKeepHomes);
+        if none { Position::FIRST } else { self.control().passed.forgotten_end() }
     }
 
     /// The newest group that exists: all records appended so far are in it or before it.

@@ -6,7 +6,7 @@ use crate::answers::FlashPage;
 use crate::directory::{LOST, LockedShard, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId};
+use crate::ids::{Frame, PageId, Position};
 use crate::placement::Carried;
 use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
 use crate::stage_out::batch::BatchPage;
@@ -256,7 +256,7 @@ impl Placement for InPlace<'_> {
         self.replay_home(record, entry);
     }
 
-    fn settle(&self) -> Result<(), u64> {
+    fn settle(&self) -> Result<(), Position> {
         self.settle_homes()
     }
 
@@ -318,7 +318,7 @@ impl QueueRules for InPlace<'_> {
         false
     }
 
-    fn front_wanted(&self) -> u64 {
+    fn front_wanted(&self) -> Position {
         self.front_wanted_for_homes()
     }
 
@@ -330,23 +330,23 @@ impl QueueRules for InPlace<'_> {
         self.ends().ring_barrier.get()
     }
 
-    fn records_leave(&self, front: u64, end: u64) {
+    fn records_leave(&self, front: Position, end: Position) {
         self.leaked_leave(front, end);
     }
 
     /// No page is written at the front of the queue.
-    fn synced_end(&self) -> u64 {
-        0
+    fn synced_end(&self) -> Position {
+        Position::FIRST
     }
 
     /// A sync says so in the entries.
-    fn is_synced(&self, _: u64) -> bool {
+    fn is_synced(&self, _: Position) -> bool {
         false
     }
 
     /// Summaries lie elsewhere: see [`QueueRules::summaries_left`].
-    fn scanned_from(&self) -> u64 {
-        u64::MAX
+    fn scanned_from(&self) -> Position {
+        Position::END
     }
 
     fn summaries_left(&self) -> u64 {
@@ -364,7 +364,7 @@ impl QueueRules for InPlace<'_> {
         0
     }
 
-    fn bad_room(&self, _: u64, _: u64) -> u64 {
+    fn bad_room(&self, _: Position, _: Position) -> u64 {
         0
     }
 
@@ -372,11 +372,11 @@ impl QueueRules for InPlace<'_> {
         self.has_place(group)
     }
 
-    fn short_of_bad(&self, _: u64, group: u64) -> u64 {
+    fn short_of_bad(&self, _: Position, group: u64) -> u64 {
         group
     }
 
-    fn clear_of_bad(&self, _: u64, group: u64) -> u64 {
+    fn clear_of_bad(&self, _: Position, group: u64) -> u64 {
         group
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::{HomeState, InPlace, order};
 use crate::directory::{DIRTY, VALID};
 use crate::format::{Record, RecordKind};
+use crate::ids::Position;
 use crate::placement::Version;
 
 impl InPlace<'_> {
@@ -23,7 +24,7 @@ impl InPlace<'_> {
     ///
     /// # Errors
     /// A position whose record names a home that there is not, or that another page has.
-    pub(crate) fn settle_homes(&self) -> Result<(), u64> {
+    pub(crate) fn settle_homes(&self) -> Result<(), Position> {
         let homes = self.homes();
         let control = self.control();
         let directory = self.directory();
@@ -32,7 +33,7 @@ impl InPlace<'_> {
             home.rank.store(index as u32, Relaxed);
             home.of_rank.store(index as u32, Relaxed);
         }
-        for position in control.ends.front()..control.ends.rear() {
+        for position in Position::each(control.ends.front()..control.ends.rear()) {
             let entry = self.entry_of(position);
             let state = directory.state(entry);
             if state & VALID == 0 {

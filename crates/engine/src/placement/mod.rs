@@ -32,7 +32,7 @@ use crate::answers::FlashPage;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId};
+use crate::ids::{Frame, PageId, Position};
 use crate::stage_out::batch::BatchPage;
 
 /// What a placement does without I/O when it is asked for work.
@@ -264,7 +264,7 @@ pub(crate) trait Placement {
     ///
     /// # Errors
     /// A position whose record names a frame that there is not, or that another page has.
-    fn settle(&self) -> Result<(), u64>;
+    fn settle(&self) -> Result<(), Position>;
 
     /// Checks the placement's own rules. For tests, while nothing else uses the tier.
     ///
@@ -324,7 +324,7 @@ pub(crate) trait QueueRules {
     fn take_front(&self) -> bool;
 
     /// Up to where the front is to move for pages that come in. Under the control lock.
-    fn front_wanted(&self) -> u64;
+    fn front_wanted(&self) -> Position;
 
     /// The front may follow if everything that must be durable first is. Under the control lock.
     fn pass_barrier(&self);
@@ -333,16 +333,16 @@ pub(crate) trait QueueRules {
     fn barrier(&self) -> u64;
 
     /// The front is about to move on from `front` to `end`. Under the control lock.
-    fn records_leave(&self, front: u64, end: u64);
+    fn records_leave(&self, front: Position, end: Position);
 
     /// Up to where the sync of the disk that is under way covers the queue. Under the control lock.
-    fn synced_end(&self) -> u64;
+    fn synced_end(&self) -> Position;
 
     /// Whether a sync of the disk has covered everything at this position.
-    fn is_synced(&self, position: u64) -> bool;
+    fn is_synced(&self, position: Position) -> bool;
 
     /// From here on frames are kept because recovery would have to scan the groups on them.
-    fn scanned_from(&self) -> u64;
+    fn scanned_from(&self) -> Position;
 
     /// Summaries that may still be written before a metadata segment must be durable.
     fn summaries_left(&self) -> u64;
@@ -354,7 +354,7 @@ pub(crate) trait QueueRules {
     fn names_room(&self) -> u64;
 
     /// Frames between two positions behind the rear that are no room, because there are bad ones among them.
-    fn bad_room(&self, from: u64, to: u64) -> u64;
+    fn bad_room(&self, from: Position, to: Position) -> u64;
 
     /// Passes frames that nothing is put in. Whether the next place of the group is good; if not it is full.
     /// Under the control lock.
@@ -362,10 +362,10 @@ pub(crate) trait QueueRules {
 
     /// Frames of a group that begins at `rear` and may have `group` of them, so that the next one does not
     /// begin with a frame that nothing is put in.
-    fn short_of_bad(&self, rear: u64, group: u64) -> u64;
+    fn short_of_bad(&self, rear: Position, group: u64) -> u64;
 
     /// The same, or no pages at all where that is the only way and there is room.
-    fn clear_of_bad(&self, rear: u64, group: u64) -> u64;
+    fn clear_of_bad(&self, rear: Position, group: u64) -> u64;
 
     /// Has a group that is closed early end where the next one can begin, if it has room. Under the control
     /// lock.

@@ -14,7 +14,7 @@ use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId};
+use crate::ids::{Frame, PageId, Position};
 use crate::placement::Carried;
 use crate::queue::Queue;
 use crate::stage_out::batch::BatchPage;
@@ -158,7 +158,7 @@ impl Placement for Scattered<'_> {
     fn missed(&self, _: &PageId) {}
 
     fn still_holds(&self, page: &FlashPage) -> bool {
-        let entry = self.entry_of(page.position.0);
+        let entry = self.entry_of(page.position);
         let frame = self.lists().of_entry.get(&entry).copied();
         frame.is_some_and(|frame| self.geometry.offset_of_frame(Frame(frame)) == page.offset)
     }
@@ -299,7 +299,7 @@ impl Placement for Scattered<'_> {
 
     fn replay(&self, _: &Record, _: u32) {}
 
-    fn settle(&self) -> Result<(), u64> {
+    fn settle(&self) -> Result<(), Position> {
         Ok(())
     }
 
@@ -324,8 +324,8 @@ impl QueueRules for Scattered<'_> {
         self.queue.take_front()
     }
 
-    fn front_wanted(&self) -> u64 {
-        0
+    fn front_wanted(&self) -> Position {
+        Position::FIRST
     }
 
     fn pass_barrier(&self) {
@@ -336,21 +336,21 @@ impl QueueRules for Scattered<'_> {
         self.queue.barrier()
     }
 
-    fn records_leave(&self, front: u64, end: u64) {
-        for position in front..end {
+    fn records_leave(&self, front: Position, end: Position) {
+        for position in Position::each(front..end) {
             self.give_up(self.entry_of(position));
         }
     }
 
-    fn synced_end(&self) -> u64 {
+    fn synced_end(&self) -> Position {
         self.queue.synced_end()
     }
 
-    fn is_synced(&self, position: u64) -> bool {
+    fn is_synced(&self, position: Position) -> bool {
         self.queue.is_synced(position)
     }
 
-    fn scanned_from(&self) -> u64 {
+    fn scanned_from(&self) -> Position {
         self.queue.scanned_from()
     }
 
@@ -366,7 +366,7 @@ impl QueueRules for Scattered<'_> {
         0
     }
 
-    fn bad_room(&self, _: u64, _: u64) -> u64 {
+    fn bad_room(&self, _: Position, _: Position) -> u64 {
         0
     }
 
@@ -374,11 +374,11 @@ impl QueueRules for Scattered<'_> {
         self.has_place(group)
     }
 
-    fn short_of_bad(&self, _: u64, group: u64) -> u64 {
+    fn short_of_bad(&self, _: Position, group: u64) -> u64 {
         group
     }
 
-    fn clear_of_bad(&self, _: u64, group: u64) -> u64 {
+    fn clear_of_bad(&self, _: Position, group: u64) -> u64 {
         group
     }
 

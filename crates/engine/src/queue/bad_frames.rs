@@ -2,14 +2,14 @@
 
 use crate::format::RecordKind;
 use crate::groups::group::StagingGroup;
-use crate::ids::Frame;
+use crate::ids::{Frame, Position};
 use crate::planted::{self, Bug};
 use crate::queue::Queue;
 
 impl Queue<'_> {
     /// How many of the frames between two positions are listed. They are fewer than the ring has.
     #[cold]
-    fn bad_between(&self, from: u64, to: u64) -> u64 {
+    fn bad_between(&self, from: Position, to: Position) -> u64 {
         let ring = self.ring();
         let first = u64::from(ring.entry_of(from));
         let between = |listed: u64| {
@@ -32,7 +32,7 @@ impl Queue<'_> {
 
     /// What bad frames between two positions behind the rear cost: a void record takes the frame itself, and
     /// the group is another one, with a summary of its own, sooner.
-    pub(super) fn room_of_bad(&self, from: u64, to: u64) -> u64 {
+    pub(super) fn room_of_bad(&self, from: Position, to: Position) -> u64 {
         if !self.has_bad() {
             return 0;
         }
@@ -64,21 +64,21 @@ impl Queue<'_> {
         self.control().counters.voids.count(1);
     }
 
-    pub(super) fn short_of_listed(&self, rear: u64, group: u64) -> u64 {
+    pub(super) fn short_of_listed(&self, rear: Position, group: u64) -> u64 {
         // Behind the cut of a resize the queue goes on in another frame than it would now; and a group that
         // ended before it would leave it a rest in which none may begin, so that the cut would be missed.
         let at_cut = || self.reaches_cut(group) && !planted::is(Bug::CutShortOfBad);
         if !self.has_bad() || at_cut() {
             return group;
         }
-        let fits = |frames: &u64| self.is_good_start(rear + frames);
+        let fits = |frames: &u64| self.is_good_start(rear + *frames);
         let summary = self.geometry.summary_frames();
         (summary + 1..=group).rev().find(fits).unwrap_or(group)
     }
 
     /// With no pages at all the next one begins right before the bad frames and can pass as many as it may
     /// have pages.
-    pub(super) fn clear_of_listed(&self, rear: u64, group: u64) -> u64 {
+    pub(super) fn clear_of_listed(&self, rear: Position, group: u64) -> u64 {
         let frames = self.short_of_listed(rear, group);
         let summary = self.geometry.summary_frames();
         // As it is where it was made shorter, and where it must not be.
@@ -104,7 +104,7 @@ impl Queue<'_> {
         }
     }
 
-    fn is_good_start(&self, position: u64) -> bool {
+    fn is_good_start(&self, position: Position) -> bool {
         (0..self.geometry.summary_frames()).all(|frame| !self.is_bad(Frame(self.entry_of(position + frame))))
     }
 }

@@ -17,7 +17,7 @@ use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId};
+use crate::ids::{Frame, PageId, Position};
 use crate::placement::Carried;
 use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
 use crate::planted::{self, Bug};
@@ -198,7 +198,7 @@ impl Placement for Queue<'_> {
     }
 
     fn round(&self) -> (u64, u64) {
-        (self.control().ends.rear(), self.frames_wanted())
+        (self.control().ends.rear().number(), self.frames_wanted())
     }
 
     fn may_make_room(&self) -> bool {
@@ -225,7 +225,7 @@ impl Placement for Queue<'_> {
 
     fn replay(&self, _: &Record, _: u32) {}
 
-    fn settle(&self) -> Result<(), u64> {
+    fn settle(&self) -> Result<(), Position> {
         Ok(())
     }
 
@@ -243,8 +243,8 @@ impl QueueRules for Queue<'_> {
         self.take_groups_at_front()
     }
 
-    fn front_wanted(&self) -> u64 {
-        0
+    fn front_wanted(&self) -> Position {
+        Position::FIRST
     }
 
     fn pass_barrier(&self) {
@@ -255,21 +255,21 @@ impl QueueRules for Queue<'_> {
         self.control().disk_sync.barrier()
     }
 
-    fn records_leave(&self, _: u64, _: u64) {}
+    fn records_leave(&self, _: Position, _: Position) {}
 
-    fn synced_end(&self) -> u64 {
+    fn synced_end(&self) -> Position {
         self.control().disk_sync.end()
     }
 
     /// The front may follow up to `releasable` because a sync has covered every disk write before it.
-    fn is_synced(&self, position: u64) -> bool {
+    fn is_synced(&self, position: Position) -> bool {
         position < self.control().passed.releasable()
     }
 
     /// Invariant 9: the groups that recovery would have to scan keep their frames.
-    fn scanned_from(&self) -> u64 {
+    fn scanned_from(&self) -> Position {
         if planted::is(Bug::ScannedFramesReused) {
-            return u64::MAX;
+            return Position::END;
         }
         self.control().segments.durable_end()
     }
@@ -286,7 +286,7 @@ impl QueueRules for Queue<'_> {
         self.room_for_names()
     }
 
-    fn bad_room(&self, from: u64, to: u64) -> u64 {
+    fn bad_room(&self, from: Position, to: Position) -> u64 {
         self.room_of_bad(from, to)
     }
 
@@ -295,11 +295,11 @@ impl QueueRules for Queue<'_> {
         self.pass_listed(group)
     }
 
-    fn short_of_bad(&self, rear: u64, group: u64) -> u64 {
+    fn short_of_bad(&self, rear: Position, group: u64) -> u64 {
         self.short_of_listed(rear, group)
     }
 
-    fn clear_of_bad(&self, rear: u64, group: u64) -> u64 {
+    fn clear_of_bad(&self, rear: Position, group: u64) -> u64 {
         self.clear_of_listed(rear, group)
     }
 

@@ -8,7 +8,7 @@ use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_MAGIC, TierState};
 use crate::groups::metadata::RetiringGroup;
-use crate::ids::Frame;
+use crate::ids::{Frame, Position};
 use crate::planted::{self, Bug};
 
 /// Memory of large reads is aligned for direct I/O: a host would have to copy otherwise.
@@ -27,7 +27,7 @@ impl Scan<'_, '_> {
     /// should.
     pub(super) fn summary_at(
         &mut self,
-        position: u64,
+        position: Position,
         sequence: u64,
     ) -> Result<Option<Found>, RecoveryError> {
         Ok(self.summary_where(position, sequence)?.filter(|found| found.position == position))
@@ -44,7 +44,7 @@ impl Scan<'_, '_> {
     }
 
     /// [`Self::summary_at`], of any position where pages are written in place.
-    fn summary_where(&mut self, position: u64, sequence: u64) -> Result<Option<Found>, RecoveryError> {
+    fn summary_where(&mut self, position: Position, sequence: u64) -> Result<Option<Found>, RecoveryError> {
         let mut summary = std::mem::take(&mut self.summary);
         let mut decoded = Ok(None);
         for _ in 0..reads_of_wrong() {
@@ -80,7 +80,7 @@ impl Scan<'_, '_> {
     /// Which of so many frames from a position on may be the first of a summary: those that begin like one,
     /// and those of which only a read by itself tells whether they can be read. Many are read at once, since
     /// most are none.
-    fn summaries_may_be_at(&mut self, position: u64, frames: u64) -> Result<Vec<bool>, RecoveryError> {
+    fn summaries_may_be_at(&mut self, position: Position, frames: u64) -> Result<Vec<bool>, RecoveryError> {
         let page = self.geometry.page_size();
         let at_once = (CHUNK_BYTES / page).max(1) as u64;
         let bytes_at_once = at_once.min(frames) as usize * page;
@@ -101,7 +101,7 @@ impl Scan<'_, '_> {
             for (from, count) in &rows {
                 let bytes = &mut bytes[..count * page];
                 let read = self.read(self.offset_of(*from), bytes);
-                let begin = (from - position) as usize;
+                let begin = (*from - position) as usize;
                 let heads = bytes.chunks_exact(page).map(|frame| frame.starts_with(&SUMMARY_MAGIC));
                 for (may_be, head) in may_be[begin..begin + count].iter_mut().zip(heads) {
                     *may_be |= match &read {
@@ -116,7 +116,7 @@ impl Scan<'_, '_> {
     }
 
     /// Byte offset of the summary of this group if it lies in one piece.
-    fn offset_of_summary(&self, position: u64, sequence: u64) -> Option<u64> {
+    fn offset_of_summary(&self, position: Position, sequence: u64) -> Option<u64> {
         if let Some(journal) = &self.geometry.journal {
             return Some(journal.offset_of(sequence));
         }
@@ -147,7 +147,7 @@ impl Scan<'_, '_> {
 
     fn read_summary(
         &mut self,
-        position: u64,
+        position: Position,
         sequence: u64,
         summary: &mut [u8],
     ) -> Result<(), RecoveryError> {
@@ -219,7 +219,7 @@ impl Scan<'_, '_> {
     }
 
     /// How many groups may follow at most.
-    fn groups_left(&self, chain: Chain, limit: u64) -> u64 {
+    fn groups_left(&self, chain: Chain, limit: Position) -> u64 {
         let room = (limit - chain.position).div_ceil(self.geometry.group_frames);
         match self.superblock.state {
             TierState::Open => room,
@@ -362,7 +362,7 @@ impl Scan<'_, '_> {
     pub(super) fn pages_whole(
         &mut self,
         summary: &[u8],
-        position: u64,
+        position: Position,
         records: u32,
         page: &mut [u8],
     ) -> Result<bool, RecoveryError> {
@@ -456,7 +456,7 @@ impl Scan<'_, '_> {
         &mut self,
         tier: &Tier,
         group: &Found,
-        front: u64,
+        front: Position,
         version_max: &mut u64,
     ) -> Result<(), RecoveryError> {
         let mut position = group.position + self.geometry.summary_frames();
@@ -490,7 +490,7 @@ impl Scan<'_, '_> {
         &mut self,
         tier: &Tier,
         group: &Found,
-        front: u64,
+        front: Position,
         next_version: u64,
         writes: &mut Vec<(u64, Vec<u8>)>,
     ) -> Result<u64, RecoveryError> {
@@ -523,8 +523,8 @@ impl Scan<'_, '_> {
                 let (offset, bytes) = tier.segment_bytes(index);
                 writes.push((offset, bytes.to_vec()));
                 // The host makes these durable before it uses the tier.
-                tier.segment_end(buffer.number.get()).set(buffer.end_position.get());
-                control.segments.found(buffer.end_position.get(), buffer.end_sequence.get());
+                tier.set_segment_end(buffer.number.get(), buffer.end_position());
+                control.segments.found(buffer.end_position(), buffer.end_sequence.get());
                 buffer.empties();
             }
         }

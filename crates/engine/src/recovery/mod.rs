@@ -39,7 +39,7 @@ use crate::config::{ConfigError, Geometry};
 use crate::core::Tier;
 use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
 use crate::groups::ring::Ring;
-use crate::ids::Frame;
+use crate::ids::{Frame, Position};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -183,7 +183,7 @@ pub struct Recovered {
 
 /// A group that the scan has found.
 struct Found {
-    position: u64,
+    position: Position,
     sequence: u64,
     pages: u32,
     records: u32,
@@ -191,7 +191,7 @@ struct Found {
     predecessor: u32,
     epoch: u32,
     durable: u64,
-    front: u64,
+    front: Position,
     note: [u8; NOTE_BYTES],
     log: LogPosition,
 }
@@ -200,7 +200,7 @@ struct Found {
 #[derive(Clone, Copy)]
 struct Chain {
     sequence: u64,
-    position: u64,
+    position: Position,
     checksum: u32,
 }
 
@@ -212,7 +212,7 @@ struct Base {
     segments_end: Chain,
     /// The groups behind it.
     found: Vec<Found>,
-    front: u64,
+    front: Position,
 }
 
 struct Scan<'s, 'f> {
@@ -276,8 +276,9 @@ impl Tier {
         let left_open = superblock.state == TierState::Open && !planted::is(Bug::CleanTierKept);
         if geometry.provably_clean() && left_open {
             let superblock = Superblock { state: TierState::Open, ..superblock.discarded() };
-            let origin = Chain { sequence: 0, position: 0, checksum: superblock.chain_origin() };
-            tier.start(&superblock, origin, 0, 1);
+            let origin =
+                Chain { sequence: 0, position: Position::FIRST, checksum: superblock.chain_origin() };
+            tier.start(&superblock, origin, Position::FIRST, 1);
             assert!(tier.placement().settle().is_ok(), "an empty tier has no pages");
             let report = RecoveryReport { discarded: true, ..RecoveryReport::default() };
             return Ok(Recovered {
@@ -310,7 +311,7 @@ impl Tier {
     }
 
     /// Sets the queue's ends. Everything before `chain` is durable.
-    fn start(&self, superblock: &Superblock, chain: Chain, front: u64, next_version: u64) {
+    fn start(&self, superblock: &Superblock, chain: Chain, front: Position, next_version: u64) {
         let control = self.control();
         control.ends.begin(superblock.ring(&self.geometry), front, chain.position);
         control.passed.begin(front);
@@ -382,7 +383,8 @@ impl Scan<'_, '_> {
         self.load_references(&tier, &segments);
         let control = tier.control();
         control.segments.go_on_with(newest.map_or(0, |header| header.number + 1));
-        let (end, sequence) = newest.map_or((0, 0), |header| (header.end_position, header.end_sequence));
+        let (end, sequence) =
+            newest.map_or((Position::FIRST, 0), |header| (header.end_position, header.end_sequence));
         control.segments.found(end, sequence);
         // Before the superblock has a later epoch, by which they would count.
         let unknown = std::mem::take(&mut self.unknown_segments).into_iter();
@@ -415,7 +417,7 @@ impl Scan<'_, '_> {
             return Err(damaged(&what, self.offset_of(position)));
         }
         // Nothing lies outside of the queue.
-        let entries = (front..chain.position).map(|at| self.ring.entry_of(at).into());
+        let entries = Position::each(front..chain.position).map(|at| self.ring.entry_of(at).into());
         (self.report.valid, self.report.dirty) = tier.valid_and_dirty_of(entries);
         Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note, log })
     }
@@ -445,7 +447,9 @@ impl Scan<'_, '_> {
             let segments = runs.pop().unwrap_or_default();
             let segments_end = match segments.last() {
                 Some(newest) => self.end_of(newest),
-                None => Chain { sequence: 0, position: 0, checksum: self.superblock.chain_origin() },
+                None => {
+                    Chain { sequence: 0, position: Position::FIRST, checksum: self.superblock.chain_origin() }
+                }
             };
             let mut found = if planted::is(Bug::TailNotScanned) && !segments.is_empty() {
                 Vec::new()
@@ -466,7 +470,7 @@ impl Scan<'_, '_> {
         }
     }
 
-    fn offset_of(&self, position: u64) -> u64 {
+    fn offset_of(&self, position: Position) -> u64 {
         match &self.geometry.journal {
             None => self.geometry.offset_of_frame(Frame(self.ring.entry_of(position))),
             // What is not known to be a page's is a summary.

@@ -3,13 +3,13 @@
 use crate::core::Tier;
 use crate::directory::{DIRTY, VALID};
 use crate::format::{Record, RecordKind};
-use crate::ids::{Frame, IdRange, PageId};
+use crate::ids::{Frame, IdRange, PageId, Position};
 use crate::planted::{self, Bug};
 
 impl Tier {
     /// Applies one record in the order of the queue: the last of a page counts. Returns the position
     /// of the next page.
-    pub(crate) fn replay(&self, record: &Record, position: u64, front: u64) -> u64 {
+    pub(crate) fn replay(&self, record: &Record, position: Position, front: Position) -> Position {
         let directory = self.directory();
         match &record.kind {
             RecordKind::Page { id, dirty, lost, checksum, lsn, .. } => {
@@ -26,7 +26,7 @@ impl Tier {
                     self.placement().replay(record, self.entry_of(position));
                     shard.link(self.entry_of(position), id, flags, *checksum);
                 }
-                position + 1
+                position.next()
             }
             RecordKind::Tombstone(range) => {
                 if !(planted::is(Bug::RangeTombstoneIgnored) && range.shift > 0) {
@@ -38,7 +38,7 @@ impl Tier {
                 if position >= front && !planted::is(Bug::VoidsForgotten) {
                     self.note_bad(Frame(self.entry_of(position)));
                 }
-                position + 1
+                position.next()
             }
             RecordKind::Group { .. } => position,
         }
@@ -65,7 +65,7 @@ impl Tier {
     }
 
     /// Whether groups follow one another from `front` to `end`; else the position where none begins.
-    pub(crate) fn groups_meet(&self, front: u64, end: u64) -> Result<(), u64> {
+    pub(crate) fn groups_meet(&self, front: Position, end: Position) -> Result<(), Position> {
         let mut position = front;
         while position < end {
             let head = self.directory().head(self.entry_of(position)).ok_or(position)?;

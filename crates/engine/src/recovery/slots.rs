@@ -24,7 +24,7 @@ use crate::format::{
     LogPosition, Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead,
     Superblock, TierState,
 };
-use crate::ids::PageId;
+use crate::ids::{PageId, Position};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -72,13 +72,13 @@ pub(super) fn recover(
         origin_epoch,
         nonces: superblock.nonces.after(epoch - superblock.epoch),
         epoch_sequence: 0,
-        front: 0,
+        front: Position::FIRST,
         state: TierState::Open,
         ..superblock.clone()
     };
     let end = layout_end(&tier, found.slots.len() as u64);
     let next_version = found.slots.last().map_or(1, |(_, slot)| slot.version + 1);
-    tier.start(&superblock, end, 0, next_version);
+    tier.start(&superblock, end, Position::FIRST, next_version);
     link(&tier, &found.slots);
     let (number, copy, note) = match &found.head {
         Some((copy, head)) => (head.number, *copy, head.note),
@@ -247,12 +247,16 @@ fn keep_newest(slots: &mut Vec<(u32, SlotEntry)>) -> Vec<u32> {
 /// Where the queue of records ends that holds so many pages.
 fn layout_end(tier: &Tier, pages: u64) -> Chain {
     let groups = pages.div_ceil(tier.geometry.group_pages());
-    Chain { sequence: groups, position: groups * tier.geometry.summary_frames() + pages, checksum: 0 }
+    Chain {
+        sequence: groups,
+        position: Position::FIRST + groups * tier.geometry.summary_frames() + pages,
+        checksum: 0,
+    }
 }
 
 /// Links the pages at the positions of such a queue.
 fn link(tier: &Tier, slots: &[(u32, SlotEntry)]) {
-    let mut position = 0;
+    let mut position = Position::FIRST;
     for (sequence, group) in slots.chunks(tier.geometry.group_pages() as usize).enumerate() {
         let pages = group.len() as u32;
         let head = GroupHead { sequence: sequence as u64, pages, records: pages, checksum: 0 };
@@ -269,7 +273,7 @@ fn link(tier: &Tier, slots: &[(u32, SlotEntry)]) {
                 checksum,
                 home: *home,
             };
-            position = tier.replay(&Record { kind, epoch, version }, position, 0);
+            position = tier.replay(&Record { kind, epoch, version }, position, Position::FIRST);
         }
     }
 }

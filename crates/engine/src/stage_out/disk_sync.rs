@@ -2,6 +2,7 @@
 
 use mezzanine_ground::region::{StateWord, Word, states};
 
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 
 states! {
@@ -45,13 +46,13 @@ impl DiskSync {
     }
 
     /// The frames that it covers lie before this position.
-    pub(crate) fn end(&self) -> u64 {
-        self.end.get()
+    pub(crate) fn end(&self) -> Position {
+        Position::from_number(self.end.get())
     }
 
     /// It is taken, for frames before `end` that wait for the groups before `barrier`.
-    pub(crate) fn take(&self, end: u64, barrier: u64) {
-        self.end.set(end);
+    pub(crate) fn take(&self, end: Position, barrier: u64) {
+        self.end.set(end.number());
         self.barrier.set(barrier);
         self.run();
     }

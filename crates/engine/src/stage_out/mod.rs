@@ -37,14 +37,14 @@ use crate::directory::{
 };
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::Reserve;
-use crate::ids::Frame;
+use crate::ids::{Frame, Position};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::refused::Again;
 use crate::stage_out::unreadable::Unread;
 
 impl Tier {
-    pub(crate) fn page_position(&self, first: u64, page: u64) -> u64 {
+    pub(crate) fn page_position(&self, first: Position, page: u64) -> Position {
         first + self.geometry.summary_frames() + page
     }
 
@@ -89,7 +89,7 @@ impl Tier {
 
     /// Whether the group at `position` is to be staged out now, for its frames, for the segment that stands
     /// for it or for homes of pages that it names. Under the control lock.
-    pub(crate) fn front_wanted(&self, position: u64) -> bool {
+    pub(crate) fn front_wanted(&self, position: Position) -> bool {
         // One that was left at the front is looked at again when its frames are needed.
         let left = self.control().front_wait.has_left(position);
         let ahead =
@@ -100,7 +100,7 @@ impl Tier {
 
     /// Whether the group at `position` has to leave soon, or somebody waits for its frames, the segment that
     /// stands for it or homes of pages that it names.
-    pub(crate) fn front_needed(&self, position: u64) -> bool {
+    pub(crate) fn front_needed(&self, position: Position) -> bool {
         let for_frames = self.frames_before(position + self.frames_wanted()) < self.frames_needed();
         for_frames
             || position < self.front_wanted_for_segments()
@@ -127,9 +127,9 @@ impl Tier {
         }
     }
 
-    fn must_read(&self, position: u64, head: &GroupHead) -> bool {
+    fn must_read(&self, position: Position, head: &GroupHead) -> bool {
         let directory = self.directory();
-        self.pages_of(position, head).any(|page| {
+        Position::each(self.pages_of(position, head)).any(|page| {
             let state = directory.state(self.entry_of(page));
             needs_disk(state) || self.survives(state) || is_lost(state)
         })
@@ -163,7 +163,7 @@ impl Tier {
                 .collect();
         }
         self.batch_groups()
-            .flat_map(|(group, head)| self.pages_of(group, &head))
+            .flat_map(|(group, head)| Position::each(self.pages_of(group, &head)))
             .filter(|&at| self.position_needs_disk(at))
             .map(|at| (self.offset_of(at), self.batch_memory(at - position), page_size))
             .collect()
@@ -193,7 +193,7 @@ impl Tier {
 
     /// A page of this group cannot be read, or disk refuses it, and nobody needs its frame yet: the group and
     /// those behind it stay.
-    pub(crate) fn leave_at_front(&self, group: u64) {
+    pub(crate) fn leave_at_front(&self, group: Position) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         control.batch.ends_at(group);
@@ -206,7 +206,7 @@ impl Tier {
     /// See [`Self::group_was_read`].
     fn list_group(
         &self,
-        group: u64,
+        group: Position,
         head: &GroupHead,
         judged: bool,
         list: &mut Vec<BatchPage>,
@@ -220,7 +220,7 @@ impl Tier {
         if failed {
             self.judge_summary(group, head);
         }
-        for (index, position) in self.pages_of(group, head).enumerate() {
+        for (index, position) in Position::each(self.pages_of(group, head)).enumerate() {
             let page = BatchPage { position, place: position - read_from };
             let survives = survivors.contains(&position);
             let wanted =
@@ -263,11 +263,11 @@ impl Tier {
 
     /// Frames of the group's summary that cannot be read are not used again, once what failed has been read
     /// again.
-    fn judge_summary(&self, group: u64, head: &GroupHead) {
+    fn judge_summary(&self, group: Position, head: &GroupHead) {
         let unread = self.reads_whole_groups() && !self.batch_summary_whole(group, head);
         if unread && !self.flash_is_silent() && !planted::is(Bug::BadSummaryForgotten) {
             // Of several frames nothing tells which one it is.
-            (group..self.page_position(group, 0))
+            Position::each(group..self.page_position(group, 0))
                 .for_each(|position| self.note_bad(Frame(self.entry_of(position))));
         }
     }
@@ -280,14 +280,13 @@ impl Tier {
     /// as many survive, where a read has failed, and each page once. It costs writes and no more: a second
     /// chance never takes the room that a group for the front needs ([`Reserve::StageOut`]), so the front
     /// moves on as ever.
-    fn choose_survivors(&self, group: u64, head: &GroupHead) -> Vec<u64> {
+    fn choose_survivors(&self, group: Position, head: &GroupHead) -> Vec<Position> {
         let config = self.geometry.config();
         if config.design != Design::FaceGsc {
             return Vec::new();
         }
         let directory = self.directory();
-        let mut referenced: Vec<u64> = self
-            .pages_of(group, head)
+        let mut referenced: Vec<Position> = Position::each(self.pages_of(group, head))
             .filter(|&position| self.survives(directory.state(self.entry_of(position))))
             .collect();
         let excess = referenced.len().saturating_sub(config.survivors_max as usize);
@@ -329,7 +328,7 @@ impl Tier {
 
     /// The records of the pages of one of the batch's groups, from the summary that was read with them; none
     /// if that is damaged.
-    pub(crate) fn batch_records(&self, group: u64, head: &GroupHead) -> Vec<Record> {
+    pub(crate) fn batch_records(&self, group: Position, head: &GroupHead) -> Vec<Record> {
         let Some((summary, records)) = self.batch_summary(group, head) else { return Vec::new() };
         (0..records)
             .filter_map(|index| GroupSummary::record(summary, index))

@@ -26,7 +26,7 @@ use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
-use crate::ids::{IdRange, PageId};
+use crate::ids::{IdRange, PageId, Position};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -143,7 +143,8 @@ impl Tier {
         }
         let directory = self.directory();
         let of_range = |frame| directory.state(frame) & VALID != 0 && range.contains(&directory.id(frame));
-        !(control.ends.front()..control.ends.rear()).any(|position| of_range(self.entry_of(position)))
+        !Position::each(control.ends.front()..control.ends.rear())
+            .any(|position| of_range(self.entry_of(position)))
     }
 
     /// So many pages were dropped at rest: as many others may be appended again in their stead. Where
@@ -265,7 +266,7 @@ impl Tier {
         match self.append_again(&shard, page, &Again { kind, version, flags }, Reserve::Refused) {
             true => {
                 let _guard = self.control().lock.lock(self.owner);
-                self.too_many_carried(1, page.position);
+                self.too_many_carried(1, page.position.number());
                 Carried::Done
             }
             false => Carried::NoRoom,
@@ -304,9 +305,9 @@ impl Tier {
 
     /// Whether one more refused page, from this position, may be appended again within this revolution of the
     /// queue.
-    fn may_carry(&self, position: u64) -> bool {
+    fn may_carry(&self, position: Position) -> bool {
         let _guard = self.control().lock.lock(self.owner);
-        !self.too_many_carried(0, position)
+        !self.too_many_carried(0, position.number())
     }
 
     /// Counts refused pages that stay. Whether that was too much for one revolution: half of the frames. One

@@ -58,7 +58,7 @@ pub(crate) enum Unread {
     /// Only flash has a page, and nobody needs its frame yet: another read may bring it.
     NotNeeded,
     /// Only flash had the page at this position, and it cannot be given up.
-    OnlyCopy(u64),
+    OnlyCopy(Position),
 }
 
 /// Version and log position of a page that is appended again: those of its record, if that is known and is
@@ -81,7 +81,7 @@ impl Tier {
 
     /// Whether a page of a group at the front is still to be done something for; where the read failed, also
     /// whether it could be had again after a crash.
-    pub(crate) fn matters(&self, position: u64, failed: bool) -> bool {
+    pub(crate) fn matters(&self, position: Position, failed: bool) -> bool {
         let state = self.directory().state(self.entry_of(position));
         let valid = state & VALID != 0 && self.reads_whole_groups();
         self.position_needs_disk(position) || valid && (failed || self.survives(state))
@@ -92,7 +92,7 @@ impl Tier {
     ///
     /// # Errors
     /// If it is lost, and cannot be carried on, or would be if its frame were needed.
-    pub(crate) fn judge_unreadable(&self, position: u64, needed: bool) -> Result<(), Unread> {
+    pub(crate) fn judge_unreadable(&self, position: Position, needed: bool) -> Result<(), Unread> {
         planted::outside("unreadable: not judged yet");
         let directory = self.directory();
         let frame = self.entry_of(position);
@@ -167,7 +167,7 @@ impl Tier {
     }
 
     /// Whether the page at a position at the front is lost, or would be.
-    pub(crate) fn waits_at_front(&self, position: u64) -> bool {
+    pub(crate) fn waits_at_front(&self, position: Position) -> bool {
         let state = self.directory().state(self.entry_of(position));
         is_lost(state) || needs_disk(state)
     }
@@ -198,12 +198,12 @@ impl Tier {
     }
 
     /// Appends the pages of one of the batch's groups that were lost before.
-    pub(crate) fn carry_lost(&self, group: u64, head: &GroupHead) -> Result<(), Unread> {
+    pub(crate) fn carry_lost(&self, group: Position, head: &GroupHead) -> Result<(), Unread> {
         let directory = self.directory();
-        let lost = |position: &u64| is_lost(directory.state(self.entry_of(*position)));
-        let Some(first) = self.pages_of(group, head).find(lost) else { return Ok(()) };
+        let lost = |position: &Position| is_lost(directory.state(self.entry_of(*position)));
+        let Some(first) = Position::each(self.pages_of(group, head)).find(lost) else { return Ok(()) };
         let records = self.batch_records(group, head);
-        for position in (first..self.pages_of(group, head).end).filter(lost) {
+        for position in Position::each(first..self.pages_of(group, head).end).filter(lost) {
             let id = directory.id(self.entry_of(position));
             let shard = directory.lock(directory.slot(&id), self.owner);
             if shard.find(&id) != Some(self.entry_of(position)) || planted::is(Bug::LostNotCarried) {
@@ -224,7 +224,7 @@ impl Tier {
     pub(crate) fn append_lost(
         &self,
         shard: &LockedShard<'_>,
-        position: u64,
+        position: Position,
         record: Option<&Record>,
     ) -> Carried {
         let directory = self.directory();
@@ -273,7 +273,7 @@ impl Tier {
     pub fn on_disk(&self, id: &PageId, page: &FlashPage) -> bool {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
-        let newest = shard.find(id).filter(|&frame| self.position_of(frame) == page.position.0);
+        let newest = shard.find(id).filter(|&frame| self.position_of(frame) == page.position);
         newest.is_some_and(|frame| self.state_says_on_disk(directory.state(frame), page.position))
     }
 
@@ -287,7 +287,7 @@ impl Tier {
 
     /// See [`Self::on_disk`]. Under the lock of the page's shard, so that its frame has not left.
     pub(crate) fn state_says_on_disk(&self, state: u32, position: Position) -> bool {
-        let synced = self.placement().is_synced(position.0);
+        let synced = self.placement().is_synced(position);
         let left_behind = state & WRITTEN != 0 && synced && !planted::is(Bug::SyncedCountsAsLost);
         state & DIRTY == 0 || left_behind
     }
@@ -302,7 +302,7 @@ impl Tier {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
         let Some(frame) = shard.find(id) else { return Ok(false) };
-        let same = frame == self.entry_of(page.position.0) && self.position_of(frame) == page.position.0;
+        let same = frame == self.entry_of(page.position) && self.position_of(frame) == page.position;
         if !same || !self.state_says_on_disk(directory.state(frame), page.position) {
             return Ok(false);
         }

@@ -2,6 +2,7 @@
 //! passes it.
 
 use mezzanine_device::memory::{MemoryDevice, Random};
+use mezzanine_engine::Position;
 use mezzanine_engine::format::{Age, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 
 /// Where numbers of 64 bits outgrow a narrower type, or a field that shares its word with another one. The
@@ -25,7 +26,7 @@ fn draw(random: &mut Random) -> Age {
         epoch,
         generation: below(64),
         sequence: below(1024),
-        position: below(4096),
+        position: Position::from_number(below(4096)),
         version: below(4096),
         segment: below(64),
     }
