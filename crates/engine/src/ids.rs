@@ -356,6 +356,8 @@ rising_numbers! {
     ///
     /// Positions only grow; the frame is the position modulo the number of frames.
     Position;
+    /// The number of a group: one more than that of the group before it.
+    Sequence;
 }
 
 #[cfg(test)]

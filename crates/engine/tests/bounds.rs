@@ -15,7 +15,8 @@ use common::{Flash, Host, page};
 use mezzanine_engine::format::{Age, Record, RecordKind, SegmentHeader, SlotEntry, SlotHead, Superblock};
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_engine::{
-    Design, IdRange, NOTE_BYTES, PageId, Position, RecoveryError, StageIn, StageKind, SyncMode, TierConfig,
+    Design, IdRange, NOTE_BYTES, PageId, Position, RecoveryError, Sequence, StageIn, StageKind, SyncMode,
+    TierConfig,
 };
 
 mod common;
@@ -267,7 +268,7 @@ fn impossible_numbers_are_damage() -> bool {
             number: age.segment,
             epoch: age.epoch,
             records: 0,
-            first_sequence: 1,
+            first_sequence: Sequence::from_number(1),
             first_position: Position::from_number(1),
             first_predecessor: 0,
             last_checksum: 0,
@@ -290,7 +291,7 @@ fn impossible_numbers_are_damage() -> bool {
             whole(&header(&Age { position: age.position, ..last })),
             whole(&header(&Age { version: age.version, ..last })),
             whole(&header(&Age { epoch: age.epoch, ..last })),
-            known(group(age.position, 1)),
+            known(group(age.position, Sequence::from_number(1))),
             known(group(Position::from_number(1), age.sequence)),
             known(tombstone(age.version, 1)),
             known(tombstone(1, age.epoch)),

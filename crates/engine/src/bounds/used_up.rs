@@ -10,7 +10,7 @@ impl Control {
     fn rising(&self) -> [(Bound, u64); 5] {
         [
             (Bound::Position, self.ends.rear().number()),
-            (Bound::Sequence, self.groups.next()),
+            (Bound::Sequence, self.groups.next().number()),
             (Bound::Version, self.append.next_version()),
             (Bound::Segment, self.segments.next_number()),
             (Bound::Epoch, self.epoch.get()),
@@ -52,7 +52,7 @@ impl crate::format::Age {
         Self {
             epoch: number(Bound::Epoch) as u32,
             generation: number(Bound::Generation),
-            sequence: number(Bound::Sequence),
+            sequence: crate::ids::Sequence::from_number(number(Bound::Sequence)),
             position: crate::ids::Position::from_number(number(Bound::Position)),
             version: number(Bound::Version),
             segment: number(Bound::Segment),

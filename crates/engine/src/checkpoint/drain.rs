@@ -12,7 +12,7 @@ use crate::answers::FlashPage;
 use crate::core::Tier;
 use crate::directory::{DIRTY, DRAINED, LOST, VALID, WRITTEN, is_lost};
 use crate::format::{Superblock, TierState};
-use crate::ids::{IdRange, PageId, Position};
+use crate::ids::{IdRange, PageId, Position, Sequence};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::Stage;
 
@@ -112,7 +112,7 @@ impl Tier {
     }
 
     /// Groups below this sequence number are durable.
-    pub fn durable_groups(&self) -> u64 {
+    pub fn durable_groups(&self) -> Sequence {
         self.control().groups.flushed()
     }
 

@@ -21,7 +21,7 @@ use mezzanine_ground::region::{Region, Word};
 
 use crate::config::Geometry;
 use crate::directory::bucket::{Bucket, NO_LINK, tag_of};
-use crate::ids::PageId;
+use crate::ids::{PageId, Sequence};
 use crate::planted::{self, Bug};
 
 /// Counters of changes per shard. Pages share them by hash, so a change elsewhere seldom refuses an
@@ -136,7 +136,7 @@ pub(crate) struct Slotted {
 /// What a group's first entry says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupHead {
-    pub(crate) sequence: u64,
+    pub(crate) sequence: Sequence,
     pub(crate) pages: u32,
     pub(crate) records: u32,
     pub(crate) checksum: u32,
@@ -399,7 +399,7 @@ impl<'r> Directory<'r> {
     pub(crate) fn set_head(&self, frame: u32, head: &GroupHead) {
         assert_eq!(self.state(frame) & VALID, 0, "invariant 5: a valid frame is being overwritten");
         let entry = self.entry(frame);
-        entry.id[0].store(head.sequence, Ordering::Relaxed);
+        entry.id[0].store(head.sequence.number(), Ordering::Relaxed);
         entry.id[1].store(u64::from(head.pages) | u64::from(head.records) << 32, Ordering::Relaxed);
         entry.checksum.store(head.checksum, Ordering::Relaxed);
         entry.state.store(HEAD, Ordering::Release);
@@ -413,7 +413,7 @@ impl<'r> Directory<'r> {
         let entry = self.entry(frame);
         let counts = entry.id[1].load(Ordering::Relaxed);
         Some(GroupHead {
-            sequence: entry.id[0].load(Ordering::Relaxed),
+            sequence: Sequence::from_number(entry.id[0].load(Ordering::Relaxed)),
             pages: counts as u32,
             records: (counts >> 32) as u32,
             checksum: entry.checksum.load(Ordering::Relaxed),

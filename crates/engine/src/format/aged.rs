@@ -4,7 +4,7 @@
 use super::segment::SegmentHeader;
 use super::superblock::{Superblock, TierState};
 use crate::config::Geometry;
-use crate::ids::Position;
+use crate::ids::{Position, Sequence};
 
 /// How far a tier's numbers have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Age {
     /// Superblocks that were written.
     pub generation: u64,
     /// Groups that were written.
-    pub sequence: u64,
+    pub sequence: Sequence,
     /// Frames that they filled.
     pub position: Position,
     /// Versions of pages that came in.

@@ -4,7 +4,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer};
 
 use super::plausible;
 use crate::bounds::{Bound, VERSION_BITS};
-use crate::ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
+use crate::ids::{IdRange, PAGE_ID_BYTES, PageId, Position, Sequence};
 
 /// Size of a record in bytes.
 pub const RECORD_BYTES: usize = 48;
@@ -48,7 +48,7 @@ pub enum RecordKind {
         /// Position of the group's first frame.
         position: Position,
         /// Sequence number of the group.
-        sequence: u64,
+        sequence: Sequence,
         /// Pages in the group.
         pages: u32,
         /// Records of the group.
@@ -98,7 +98,7 @@ impl Fields {
 }
 
 /// What a group's record has in the place of a page id.
-fn show_group(visitor: &mut impl Visitor, position: &mut Position, sequence: &mut u64, pages: &mut u32) {
+fn show_group(visitor: &mut impl Visitor, position: &mut Position, sequence: &mut Sequence, pages: &mut u32) {
     visitor.field(0, position);
     visitor.field(8, sequence);
     visitor.field(16, pages);
@@ -182,11 +182,11 @@ impl Record {
                 RecordKind::Tombstone(IdRange { start: PageId::from_bytes(id), count: number, shift })
             }
             KIND_GROUP => {
-                let (mut position, mut sequence, mut pages) = (Position::FIRST, 0, 0);
+                let (mut position, mut sequence, mut pages) = (Position::FIRST, Sequence::FIRST, 0);
                 show_group(&mut Reader(&id), &mut position, &mut sequence, &mut pages);
                 let records = u32::try_from(number).ok()?;
                 let numbers: [(Bound, &[u64]); 2] =
-                    [(Bound::Position, &[position.number()]), (Bound::Sequence, &[sequence])];
+                    [(Bound::Position, &[position.number()]), (Bound::Sequence, &[sequence.number()])];
                 if !plausible(epoch, &numbers) {
                     return None;
                 }
@@ -224,7 +224,7 @@ mod tests {
         );
         let kind = RecordKind::Group {
             position: Position::from_number(0x1112_1314_1516),
-            sequence: 0x2122_2324_2526,
+            sequence: Sequence::from_number(0x2122_2324_2526),
             pages: 0x3132_3334,
             records: 0x6162_6364,
             checksum: 0x7172_7374,
@@ -243,7 +243,7 @@ mod tests {
         let document = include_str!("../../../../docs/format.md");
         let (mut any, mut group) = <(Offsets, Offsets)>::default();
         Fields::default().show(&mut any);
-        show_group(&mut group, &mut { Position::FIRST }, &mut 0, &mut 0);
+        show_group(&mut group, &mut { Position::FIRST }, &mut { Sequence::FIRST }, &mut 0);
         assert_is_as_listed(document, "| page | tombstone |", &any.0, &[]);
         assert_is_as_listed(document, "offset in a group's record", &group.0, &[]);
     }
@@ -264,7 +264,7 @@ mod tests {
             RecordKind::Void,
             RecordKind::Group {
                 position: Position::from_number(1 << 40),
-                sequence: 12,
+                sequence: Sequence::from_number(12),
                 pages: 64,
                 records: 70,
                 checksum: 5,

@@ -5,7 +5,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 use super::record::RECORD_BYTES;
 use super::{FORMAT_VERSION, FormatError, plausible, version_of};
 use crate::bounds::Bound;
-use crate::ids::Position;
+use crate::ids::{Position, Sequence};
 
 /// First bytes of a segment.
 const SEGMENT_MAGIC: [u8; 8] = *b"MEZZSEG1";
@@ -25,7 +25,7 @@ pub struct SegmentHeader {
     /// Records in it.
     pub records: u32,
     /// Sequence number of its first group.
-    pub first_sequence: u64,
+    pub first_sequence: Sequence,
     /// Position of its first group.
     pub first_position: Position,
     /// Checksum of the summary before its first group.
@@ -33,7 +33,7 @@ pub struct SegmentHeader {
     /// Checksum of the summary of its last group.
     pub last_checksum: u32,
     /// Sequence number after its last group.
-    pub end_sequence: u64,
+    pub end_sequence: Sequence,
     /// Position after its last group.
     pub end_position: Position,
     /// Front of the queue when it was closed.
@@ -99,7 +99,7 @@ impl SegmentHeader {
         let positions = [header.first_position, header.end_position, header.front, header.share_rear];
         let numbers: [(Bound, &[u64]); 4] = [
             (Bound::Segment, &[header.number]),
-            (Bound::Sequence, &[header.first_sequence, header.end_sequence]),
+            (Bound::Sequence, &[header.first_sequence, header.end_sequence].map(Sequence::number)),
             (Bound::Version, &[header.version_max]),
             (Bound::Position, &positions.map(Position::number)),
         ];

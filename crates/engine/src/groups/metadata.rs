@@ -24,12 +24,12 @@ use crate::format::{
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
 use crate::groups::segments::SegmentBuffer;
-use crate::ids::Position;
+use crate::ids::{Position, Sequence};
 use crate::planted::{self, Bug};
 
 /// A group whose records go to a segment: from staging memory or, at recovery, from flash.
 pub(crate) struct RetiringGroup {
-    pub(crate) sequence: u64,
+    pub(crate) sequence: Sequence,
     pub(crate) position: Position,
     pub(crate) pages: u32,
     pub(crate) records: u32,
@@ -125,7 +125,7 @@ impl Tier {
         }
         planted::inside("segment: records copied");
         buffer.records.add(u64::from(group.records) + 1);
-        buffer.end_sequence.set(group.sequence + 1);
+        buffer.end_sequence.set(group.sequence.next().number());
         let end = group.position + self.geometry.summary_frames() + u64::from(group.pages);
         buffer.end_position.set(end.number());
         buffer.last_checksum.set(group.checksum.into());
@@ -152,7 +152,7 @@ impl Tier {
         let control = self.control();
         buffer.number.set(control.segments.take_number());
         buffer.records.set(0);
-        buffer.first_sequence.set(group.sequence);
+        buffer.first_sequence.set(group.sequence.number());
         buffer.first_position.set(group.position.number());
         buffer.first_predecessor.set(group.predecessor.into());
         buffer.begins();
@@ -232,11 +232,11 @@ impl Tier {
             number,
             epoch: buffer.epoch.get() as u32,
             records: buffer.records.get() as u32,
-            first_sequence: buffer.first_sequence.get(),
+            first_sequence: buffer.first_sequence(),
             first_position: buffer.first_position(),
             first_predecessor: buffer.first_predecessor.get() as u32,
             last_checksum: buffer.last_checksum.get() as u32,
-            end_sequence: buffer.end_sequence.get(),
+            end_sequence: buffer.end_sequence(),
             end_position: buffer.end_position(),
             front: if too_far { control.passed.cleaned() } else { self.front_to_state() },
             version_max: buffer.version_max.get(),
@@ -262,7 +262,7 @@ impl Tier {
         self.set_segment_end(buffer.number.get(), buffer.end_position());
         buffer.empties();
         planted::inside("segment: written and emptied");
-        control.segments.was_written(buffer.end_position(), buffer.end_sequence.get());
+        control.segments.was_written(buffer.end_position(), buffer.end_sequence());
         self.retire();
     }
 }

@@ -37,7 +37,7 @@ use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEAD
 use crate::groups::group::Replaced;
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
-use crate::ids::{IdRange, Position};
+use crate::ids::{IdRange, Position, Sequence};
 use crate::layout::NOTE_BYTES;
 use crate::placement::chosen::placed;
 use crate::placement::{QueuePlacement, Version};
@@ -48,7 +48,7 @@ use crate::planted::{self, Bug};
 pub(crate) struct Place {
     pub(crate) frame: u32,
     pub(crate) memory: usize,
-    sequence: u64,
+    sequence: Sequence,
 }
 
 /// Where a record goes in its group, and its version.
@@ -63,7 +63,7 @@ struct RecordPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncTicket {
     /// All groups before this one.
-    groups: u64,
+    groups: Sequence,
     /// All changes of slots up to this one, for designs with a slot directory.
     slots: u64,
 }
@@ -81,12 +81,12 @@ pub enum SyncState {
 
 impl Tier {
     #[inline]
-    fn group_index(&self, sequence: u64) -> usize {
-        (sequence % u64::from(self.geometry.config().staging_groups)) as usize
+    fn group_index(&self, sequence: Sequence) -> usize {
+        (sequence.number() % u64::from(self.geometry.config().staging_groups)) as usize
     }
 
     #[inline]
-    pub(crate) fn group_memory(&self, sequence: u64) -> usize {
+    pub(crate) fn group_memory(&self, sequence: Sequence) -> usize {
         let group_bytes = self.geometry.group_frames as usize * self.geometry.page_size();
         self.geometry.layout.staging + self.group_index(sequence) * group_bytes
     }
@@ -103,7 +103,7 @@ impl Tier {
         memory + frames * self.geometry.page_size()
     }
 
-    fn note_offset(&self, group: Option<u64>) -> usize {
+    fn note_offset(&self, group: Option<Sequence>) -> usize {
         let index = group.map_or(self.staging_groups().len(), |sequence| self.group_index(sequence));
         self.geometry.layout.notes + index * NOTE_BYTES
     }
@@ -528,7 +528,7 @@ impl Tier {
     /// All that the tier holds is in the groups before this one. An open group that nothing was put into yet
     /// does not count: it opens, for one, behind a group that had room for its summary alone and took the
     /// note along. Under the control lock.
-    pub(crate) fn groups_end(&self) -> u64 {
+    pub(crate) fn groups_end(&self) -> Sequence {
         let control = self.control();
         match control.append.open() {
             Some(open) if self.group_of(open).records() == 0 => open,
@@ -549,7 +549,7 @@ impl Tier {
     }
 
     /// The first group that is not yet written; all before it are. Under the control lock.
-    pub(crate) fn written_end(&self) -> u64 {
+    pub(crate) fn written_end(&self) -> Sequence {
         let control = self.control();
         let mut sequence = control.groups.flushed();
         while sequence < control.groups.composed() && self.group_of(sequence).is_written() {

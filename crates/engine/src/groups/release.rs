@@ -99,10 +99,10 @@ impl Tier {
     /// became durable that stands for some.
     pub fn progress(&self) -> u64 {
         let control = self.control();
-        let segments = control.segments.durable_sequence();
+        let segments = control.segments.durable_sequence().number();
         let placement = self.placement();
         control.ends.front().number()
-            + control.groups.retired()
+            + control.groups.retired().number()
             + segments
             + placement.freed()
             + placement.slots_durable()

@@ -22,7 +22,7 @@ impl Tier {
     pub(crate) fn room(&self) -> u64 {
         let control = self.control();
         let moved = control.ends.front().number() + control.passed.durable_front().number();
-        1 + moved + control.groups.retired() + control.resize.changes()
+        1 + moved + control.groups.retired().number() + control.resize.changes()
     }
 
     /// Whether the front waits for room at the rear. Under the control lock.

@@ -72,7 +72,7 @@ use mezzanine_ground::replacement::{Order, PageKey};
 use crate::config::PlacedGeometry;
 use crate::core::Tier;
 use crate::directory::VALID;
-use crate::ids::{Frame, PageId, Position};
+use crate::ids::{Frame, PageId, Position, Sequence};
 use crate::placement::Version;
 use crate::planted::{self, Bug};
 use crate::stage_out::bad_list::BAD_MAX;
@@ -158,6 +158,13 @@ pub(crate) struct DeferredFree {
 }
 
 shared!(Placed, Home, DeferredFree);
+
+impl DeferredFree {
+    /// The group that is to be durable.
+    fn sequence(&self) -> Sequence {
+        Sequence::from_number(self.sequence.get())
+    }
+}
 
 /// Byte offsets of the parts in a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -272,10 +279,10 @@ impl<'r> Homes<'r> {
         self.control.written_end.get() - self.control.written_first.get()
     }
 
-    fn defer_free(&self, home: u32, sequence: u64) {
+    fn defer_free(&self, home: u32, sequence: Sequence) {
         let control = self.control;
         let deferred = &self.deferred[(control.deferred_end.get() % self.deferred.len() as u64) as usize];
-        deferred.sequence.set(sequence);
+        deferred.sequence.set(sequence.number());
         deferred.home.store(home, Relaxed);
         control.deferred_end.bump(1);
     }
@@ -510,14 +517,14 @@ impl InPlace<'_> {
     fn pass_ring_barrier(&self) {
         let control = self.control();
         let placed = self.ends();
-        let durable = control.groups.flushed() >= placed.ring_barrier.get();
+        let durable = control.groups.flushed().number() >= placed.ring_barrier.get();
         if placed.ring_barrier.get() != 0 && (durable || planted::is(Bug::ReuseBeforeSuperseder)) {
             control.passed.may_leave(Position::from_number(placed.ring_barrier_end.get()));
             placed.ring_barrier.set(0);
         }
         if placed.ring_barrier.get() == 0 && control.passed.cleaned() > control.passed.releasable() {
             placed.ring_barrier_end.set(control.passed.cleaned().number());
-            placed.ring_barrier.set(control.groups.next());
+            placed.ring_barrier.set(control.groups.next().number());
         }
     }
 
@@ -531,8 +538,9 @@ impl InPlace<'_> {
     }
 
     /// The newest group that exists: all records appended so far are in it or before it.
-    fn newest_group(&self) -> u64 {
-        self.control().groups.next().saturating_sub(1)
+    fn newest_group(&self) -> Sequence {
+        let before = self.control().groups.next().number().saturating_sub(1);
+        Sequence::from_number(before)
     }
 
     /// Homes whose time in DEFERRED is over. Under the control lock.
@@ -549,7 +557,7 @@ impl InPlace<'_> {
             let deferred =
                 &homes.deferred[(placed.deferred_first.get() % homes.deferred.len() as u64) as usize];
             let home = deferred.home.load(Relaxed);
-            let superseded = deferred.sequence.get() < control.groups.flushed();
+            let superseded = deferred.sequence() < control.groups.flushed();
             let waits = !superseded || homes.slots.is_some_and(|slots| !slots.is_clear(home));
             if waits && !planted::is(Bug::HomeReusedEarly) {
                 break;
@@ -602,7 +610,7 @@ impl InPlace<'_> {
 
     /// Whether homes are short and more would be free if this group, which is open, were durable. Under the
     /// control lock.
-    pub(crate) fn homes_wait_for(&self, open: u64) -> bool {
+    pub(crate) fn homes_wait_for(&self, open: Sequence) -> bool {
         let homes = self.homes();
         let placed = homes.control;
         if !self.homes_short() {
@@ -616,7 +624,7 @@ impl InPlace<'_> {
             return slot.pages() > 0 && (homes.has_leaving() || holds_leaked);
         }
         let first = &homes.deferred[(placed.deferred_first.get() % homes.deferred.len() as u64) as usize];
-        first.sequence.get() >= open
+        first.sequence() >= open
     }
 
     /// What the record of the page at `home` says beyond its entry.

@@ -6,7 +6,7 @@ use crate::answers::FlashPage;
 use crate::directory::{LOST, LockedShard, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId, Position};
+use crate::ids::{Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
 use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
 use crate::stage_out::batch::BatchPage;
@@ -134,7 +134,7 @@ impl Placement for InPlace<'_> {
         self.take_dirty_evictions()
     }
 
-    fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>> {
+    fn writes(&self, sequence: Sequence) -> Option<Vec<FlashWrite>> {
         let group = self.group_of(sequence);
         let (page_size, memory) = (self.geometry.page_size(), self.group_memory(sequence));
         let summary_bytes = self.geometry.summary_frames() as usize * page_size;
@@ -209,7 +209,7 @@ impl Placement for InPlace<'_> {
         self.homes_short()
     }
 
-    fn waits_for(&self, open: u64) -> bool {
+    fn waits_for(&self, open: Sequence) -> bool {
         self.homes_wait_for(open)
     }
 
@@ -326,8 +326,8 @@ impl QueueRules for InPlace<'_> {
         self.pass_ring_barrier();
     }
 
-    fn barrier(&self) -> u64 {
-        self.ends().ring_barrier.get()
+    fn barrier(&self) -> Sequence {
+        Sequence::from_number(self.ends().ring_barrier.get())
     }
 
     fn records_leave(&self, front: Position, end: Position) {

@@ -9,7 +9,7 @@ pub(crate) mod completion;
 use crate::checkpoint::Sweep;
 use crate::core::Tier;
 use crate::failure::latch::Failure;
-use crate::ids::PageId;
+use crate::ids::{PageId, Sequence};
 use crate::page_memory::slot_blocks;
 use crate::placement::{Step, Tried};
 use crate::planted::{self, Bug};
@@ -73,14 +73,14 @@ pub struct WriteGroup<'t> {
 #[derive(Clone, Copy)]
 pub(crate) enum Written {
     /// The group with this sequence number.
-    Group(u64),
+    Group(Sequence),
     /// Blocks of slots.
     Slots,
 }
 
 /// See [`Job::FlushFlash`].
 pub struct FlushFlash<'t> {
-    pub(crate) target: u64,
+    pub(crate) target: Sequence,
     tier: PhantomData<&'t Tier>,
 }
 
@@ -144,7 +144,7 @@ impl WriteGroup<'_> {
         slots.chain(pages).chain(runs.into_iter().flatten())
     }
 
-    fn sequential_writes(&self, sequence: u64) -> impl Iterator<Item = (u64, &[u8])> {
+    fn sequential_writes(&self, sequence: Sequence) -> impl Iterator<Item = (u64, &[u8])> {
         let tier = self.tier;
         let group = tier.group_of(sequence);
         let position = group.position();
@@ -281,7 +281,7 @@ impl Tier {
         if self.placement().take_slots(owner, self.slots_pressing()) {
             return Some(Job::WriteGroup(WriteGroup { tier: self, what: Written::Slots }));
         }
-        let ready = (control.groups.flushed()..control.groups.composed())
+        let ready = Sequence::each(control.groups.flushed()..control.groups.composed())
             .find(|&sequence| self.group_of(sequence).is_ready());
         if let Some(sequence) = ready {
             let group = self.group_of(sequence);
@@ -298,7 +298,7 @@ impl Tier {
     }
 
     /// Up to which group a flush is worth its cost now.
-    fn flush_wanted(&self) -> Option<u64> {
+    fn flush_wanted(&self) -> Option<Sequence> {
         let control = self.control();
         if control.flush.is_under_way() {
             return None;

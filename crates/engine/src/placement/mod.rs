@@ -32,7 +32,7 @@ use crate::answers::FlashPage;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId, Position};
+use crate::ids::{Frame, PageId, Position, Sequence};
 use crate::stage_out::batch::BatchPage;
 
 /// What a placement does without I/O when it is asked for work.
@@ -192,7 +192,7 @@ pub(crate) trait Placement {
     fn take_leaving(&self) -> bool;
 
     /// What is written of a composed group, where that is not the group in one row.
-    fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>>;
+    fn writes(&self, sequence: Sequence) -> Option<Vec<FlashWrite>>;
 
     /// Pages of a composed group that are written with it.
     fn pages_to_write(&self, group: &StagingGroup) -> u64;
@@ -224,7 +224,7 @@ pub(crate) trait Placement {
 
     /// Whether frames are short and more would be free if this group, which is open, were durable. Under the
     /// control lock.
-    fn waits_for(&self, open: u64) -> bool;
+    fn waits_for(&self, open: Sequence) -> bool;
 
     /// A number that grows whenever frames became free.
     fn freed(&self) -> u64;
@@ -330,7 +330,7 @@ pub(crate) trait QueueRules {
     fn pass_barrier(&self);
 
     /// The groups before this one must be durable before the front may follow; 0 if nothing waits.
-    fn barrier(&self) -> u64;
+    fn barrier(&self) -> Sequence;
 
     /// The front is about to move on from `front` to `end`. Under the control lock.
     fn records_leave(&self, front: Position, end: Position);

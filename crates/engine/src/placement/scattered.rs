@@ -14,7 +14,7 @@ use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId, Position};
+use crate::ids::{Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
 use crate::queue::Queue;
 use crate::stage_out::batch::BatchPage;
@@ -42,7 +42,7 @@ struct Lists {
     /// The frame of each entry that was given one, ever.
     of_entry: BTreeMap<u32, u32>,
     /// Frames that become free when all groups up to this one are durable.
-    leaving: Vec<(u64, u32)>,
+    leaving: Vec<(Sequence, u32)>,
     freed: u64,
 }
 
@@ -205,7 +205,7 @@ impl Placement for Scattered<'_> {
         false
     }
 
-    fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>> {
+    fn writes(&self, sequence: Sequence) -> Option<Vec<FlashWrite>> {
         let group = self.group_of(sequence);
         let (page_size, memory) = (self.geometry.page_size(), self.group_memory(sequence));
         let summary_bytes = self.geometry.summary_frames() as usize * page_size;
@@ -233,7 +233,7 @@ impl Placement for Scattered<'_> {
         let durable = self.control().groups.flushed();
         let lists = &mut *self.lists();
         let (free, leaving) = lists.leaving.iter().partition(|(states_it, _)| *states_it < durable);
-        let free: Vec<(u64, u32)> = free;
+        let free: Vec<(Sequence, u32)> = free;
         lists.leaving = leaving;
         lists.freed += free.len() as u64;
         lists.free.extend(free.into_iter().map(|(_, frame)| frame));
@@ -259,7 +259,7 @@ impl Placement for Scattered<'_> {
         (self.lists().free.len() as u64) < self.geometry.group_pages()
     }
 
-    fn waits_for(&self, open: u64) -> bool {
+    fn waits_for(&self, open: Sequence) -> bool {
         self.is_short() && self.lists().leaving.iter().any(|(states_it, _)| *states_it >= open)
     }
 
@@ -332,7 +332,7 @@ impl QueueRules for Scattered<'_> {
         self.queue.pass_barrier();
     }
 
-    fn barrier(&self) -> u64 {
+    fn barrier(&self) -> Sequence {
         self.queue.barrier()
     }
 

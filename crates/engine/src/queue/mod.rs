@@ -17,7 +17,7 @@ use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId, Position};
+use crate::ids::{Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
 use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
 use crate::planted::{self, Bug};
@@ -68,7 +68,7 @@ impl Placement for Queue<'_> {
     #[inline(always)]
     fn work(&self) -> u64 {
         let control = self.control();
-        control.groups.next() * 2 + u64::from(control.append.open().is_none())
+        control.groups.next().number() * 2 + u64::from(control.append.open().is_none())
     }
 
     #[inline(always)]
@@ -152,7 +152,7 @@ impl Placement for Queue<'_> {
         false
     }
 
-    fn writes(&self, _: u64) -> Option<Vec<FlashWrite>> {
+    fn writes(&self, _: Sequence) -> Option<Vec<FlashWrite>> {
         None
     }
 
@@ -182,7 +182,7 @@ impl Placement for Queue<'_> {
         false
     }
 
-    fn waits_for(&self, _: u64) -> bool {
+    fn waits_for(&self, _: Sequence) -> bool {
         false
     }
 
@@ -251,7 +251,7 @@ impl QueueRules for Queue<'_> {
         self.pass_sync_barrier();
     }
 
-    fn barrier(&self) -> u64 {
+    fn barrier(&self) -> Sequence {
         self.control().disk_sync.barrier()
     }
 

@@ -8,7 +8,7 @@ use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_MAGIC, TierState};
 use crate::groups::metadata::RetiringGroup;
-use crate::ids::{Frame, Position};
+use crate::ids::{Frame, Position, Sequence};
 use crate::planted::{self, Bug};
 
 /// Memory of large reads is aligned for direct I/O: a host would have to copy otherwise.
@@ -28,7 +28,7 @@ impl Scan<'_, '_> {
     pub(super) fn summary_at(
         &mut self,
         position: Position,
-        sequence: u64,
+        sequence: Sequence,
     ) -> Result<Option<Found>, RecoveryError> {
         Ok(self.summary_where(position, sequence)?.filter(|found| found.position == position))
     }
@@ -44,7 +44,11 @@ impl Scan<'_, '_> {
     }
 
     /// [`Self::summary_at`], of any position where pages are written in place.
-    fn summary_where(&mut self, position: Position, sequence: u64) -> Result<Option<Found>, RecoveryError> {
+    fn summary_where(
+        &mut self,
+        position: Position,
+        sequence: Sequence,
+    ) -> Result<Option<Found>, RecoveryError> {
         let mut summary = std::mem::take(&mut self.summary);
         let mut decoded = Ok(None);
         for _ in 0..reads_of_wrong() {
@@ -116,7 +120,7 @@ impl Scan<'_, '_> {
     }
 
     /// Byte offset of the summary of this group if it lies in one piece.
-    fn offset_of_summary(&self, position: Position, sequence: u64) -> Option<u64> {
+    fn offset_of_summary(&self, position: Position, sequence: Sequence) -> Option<u64> {
         if let Some(journal) = &self.geometry.journal {
             return Some(journal.offset_of(sequence));
         }
@@ -148,7 +152,7 @@ impl Scan<'_, '_> {
     fn read_summary(
         &mut self,
         position: Position,
-        sequence: u64,
+        sequence: Sequence,
         summary: &mut [u8],
     ) -> Result<(), RecoveryError> {
         if let Some(offset) = self.offset_of_summary(position, sequence) {
@@ -223,7 +227,7 @@ impl Scan<'_, '_> {
         let room = (limit - chain.position).div_ceil(self.geometry.group_frames);
         match self.superblock.state {
             TierState::Open => room,
-            _ => room.min(self.superblock.end_sequence.saturating_sub(chain.sequence)),
+            _ => room.min(self.superblock.end_sequence.distance_from(chain.sequence).unwrap_or(0)),
         }
     }
 
@@ -239,10 +243,11 @@ impl Scan<'_, '_> {
     pub(super) fn cut_torn(
         &mut self,
         found: &mut Vec<Found>,
-        segments_end: u64,
+        segments_end: Sequence,
     ) -> Result<(), RecoveryError> {
         // What cannot be read of the pages of groups that were durable is no sign of a torn group.
-        let known = if planted::is(Bug::KnownEndVerified) { 0 } else { self.superblock.known_end() };
+        let known =
+            if planted::is(Bug::KnownEndVerified) { Sequence::FIRST } else { self.superblock.known_end() };
         let known = segments_end.max(known);
         let mark = found.last().map_or(known, |last| last.durable.max(known));
         if self.geometry.journal.is_some() {
@@ -277,7 +282,7 @@ impl Scan<'_, '_> {
     /// when a later group was durable that superseded it or let it go, so a torn page says nothing as
     /// long as such a group follows: what counts is the longest chain of which all pages are whole that
     /// are valid at its end.
-    fn cut_torn_in_place(&mut self, found: &mut Vec<Found>, mark: u64) -> Result<(), RecoveryError> {
+    fn cut_torn_in_place(&mut self, found: &mut Vec<Found>, mark: Sequence) -> Result<(), RecoveryError> {
         if planted::is(Bug::TornGroupUsed) {
             return Ok(());
         }
@@ -524,7 +529,7 @@ impl Scan<'_, '_> {
                 writes.push((offset, bytes.to_vec()));
                 // The host makes these durable before it uses the tier.
                 tier.set_segment_end(buffer.number.get(), buffer.end_position());
-                control.segments.found(buffer.end_position(), buffer.end_sequence.get());
+                control.segments.found(buffer.end_position(), buffer.end_sequence());
                 buffer.empties();
             }
         }

@@ -39,7 +39,7 @@ use crate::config::{ConfigError, Geometry};
 use crate::core::Tier;
 use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
 use crate::groups::ring::Ring;
-use crate::ids::{Frame, Position};
+use crate::ids::{Frame, Position, Sequence};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -184,13 +184,13 @@ pub struct Recovered {
 /// A group that the scan has found.
 struct Found {
     position: Position,
-    sequence: u64,
+    sequence: Sequence,
     pages: u32,
     records: u32,
     checksum: u32,
     predecessor: u32,
     epoch: u32,
-    durable: u64,
+    durable: Sequence,
     front: Position,
     note: [u8; NOTE_BYTES],
     log: LogPosition,
@@ -199,7 +199,7 @@ struct Found {
 /// Where the chain of groups stands.
 #[derive(Clone, Copy)]
 struct Chain {
-    sequence: u64,
+    sequence: Sequence,
     position: Position,
     checksum: u32,
 }
@@ -225,7 +225,7 @@ struct Scan<'s, 'f> {
     summary: Vec<u8>,
     /// Where pages are written in place: the number after the last group that any segment stands for,
     /// whether or not it is used.
-    segments_end: u64,
+    segments_end: Sequence,
     /// Where pages are written in place: the number of the segment that is missing before the newest whole
     /// ones.
     segment_missing: Option<u64>,
@@ -276,8 +276,11 @@ impl Tier {
         let left_open = superblock.state == TierState::Open && !planted::is(Bug::CleanTierKept);
         if geometry.provably_clean() && left_open {
             let superblock = Superblock { state: TierState::Open, ..superblock.discarded() };
-            let origin =
-                Chain { sequence: 0, position: Position::FIRST, checksum: superblock.chain_origin() };
+            let origin = Chain {
+                sequence: Sequence::FIRST,
+                position: Position::FIRST,
+                checksum: superblock.chain_origin(),
+            };
             tier.start(&superblock, origin, Position::FIRST, 1);
             assert!(tier.placement().settle().is_ok(), "an empty tier has no pages");
             let report = RecoveryReport { discarded: true, ..RecoveryReport::default() };
@@ -301,7 +304,7 @@ impl Tier {
             report,
             ahead: Ahead::default(),
             summary,
-            segments_end: 0,
+            segments_end: Sequence::FIRST,
             segment_missing: None,
             unread: None,
             epoch_seen: 0,
@@ -374,7 +377,7 @@ impl Scan<'_, '_> {
             ..self.superblock.clone()
         };
         let chain = match chain.sequence {
-            0 => Chain { checksum: superblock.chain_origin(), ..chain },
+            Sequence::FIRST => Chain { checksum: superblock.chain_origin(), ..chain },
             _ => chain,
         };
         tier.start(&superblock, chain, front, next_version);
@@ -383,8 +386,8 @@ impl Scan<'_, '_> {
         self.load_references(&tier, &segments);
         let control = tier.control();
         control.segments.go_on_with(newest.map_or(0, |header| header.number + 1));
-        let (end, sequence) =
-            newest.map_or((Position::FIRST, 0), |header| (header.end_position, header.end_sequence));
+        let (end, sequence) = newest
+            .map_or((Position::FIRST, Sequence::FIRST), |header| (header.end_position, header.end_sequence));
         control.segments.found(end, sequence);
         // Before the superblock has a later epoch, by which they would count.
         let unknown = std::mem::take(&mut self.unknown_segments).into_iter();
@@ -394,7 +397,7 @@ impl Scan<'_, '_> {
         }
         let (note, log) = match found.last() {
             Some(last) => (last.note, last.log),
-            None if segments_end.sequence > 0 && !planted::is(Bug::NoteOfSegmentLost) => {
+            None if segments_end.sequence > Sequence::FIRST && !planted::is(Bug::NoteOfSegmentLost) => {
                 self.last_note(&segments)?
             }
             None => ([0; NOTE_BYTES], LogPosition::default()),
@@ -447,9 +450,11 @@ impl Scan<'_, '_> {
             let segments = runs.pop().unwrap_or_default();
             let segments_end = match segments.last() {
                 Some(newest) => self.end_of(newest),
-                None => {
-                    Chain { sequence: 0, position: Position::FIRST, checksum: self.superblock.chain_origin() }
-                }
+                None => Chain {
+                    sequence: Sequence::FIRST,
+                    position: Position::FIRST,
+                    checksum: self.superblock.chain_origin(),
+                },
             };
             let mut found = if planted::is(Bug::TailNotScanned) && !segments.is_empty() {
                 Vec::new()

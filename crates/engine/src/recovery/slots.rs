@@ -24,7 +24,7 @@ use crate::format::{
     LogPosition, Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead,
     Superblock, TierState,
 };
-use crate::ids::{PageId, Position};
+use crate::ids::{PageId, Position, Sequence};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -71,7 +71,7 @@ pub(super) fn recover(
         epoch,
         origin_epoch,
         nonces: superblock.nonces.after(epoch - superblock.epoch),
-        epoch_sequence: 0,
+        epoch_sequence: Sequence::FIRST,
         front: Position::FIRST,
         state: TierState::Open,
         ..superblock.clone()
@@ -248,7 +248,7 @@ fn keep_newest(slots: &mut Vec<(u32, SlotEntry)>) -> Vec<u32> {
 fn layout_end(tier: &Tier, pages: u64) -> Chain {
     let groups = pages.div_ceil(tier.geometry.group_pages());
     Chain {
-        sequence: groups,
+        sequence: Sequence::from_number(groups),
         position: Position::FIRST + groups * tier.geometry.summary_frames() + pages,
         checksum: 0,
     }
@@ -257,9 +257,10 @@ fn layout_end(tier: &Tier, pages: u64) -> Chain {
 /// Links the pages at the positions of such a queue.
 fn link(tier: &Tier, slots: &[(u32, SlotEntry)]) {
     let mut position = Position::FIRST;
-    for (sequence, group) in slots.chunks(tier.geometry.group_pages() as usize).enumerate() {
+    let groups = slots.chunks(tier.geometry.group_pages() as usize);
+    for (sequence, group) in (0..).map(Sequence::from_number).zip(groups) {
         let pages = group.len() as u32;
-        let head = GroupHead { sequence: sequence as u64, pages, records: pages, checksum: 0 };
+        let head = GroupHead { sequence, pages, records: pages, checksum: 0 };
         tier.directory().set_head(tier.entry_of(position), &head);
         position += tier.geometry.summary_frames();
         for (home, slot) in group {

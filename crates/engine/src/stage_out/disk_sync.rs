@@ -2,7 +2,7 @@
 
 use mezzanine_ground::region::{StateWord, Word, states};
 
-use crate::ids::Position;
+use crate::ids::{Position, Sequence};
 use crate::planted::{self, Bug};
 
 states! {
@@ -41,8 +41,8 @@ impl DiskSync {
     }
 
     /// The groups that are waited for, if any are.
-    pub(crate) fn barrier(&self) -> u64 {
-        if self.is_at_barrier() { self.barrier.get() } else { 0 }
+    pub(crate) fn barrier(&self) -> Sequence {
+        if self.is_at_barrier() { Sequence::from_number(self.barrier.get()) } else { Sequence::FIRST }
     }
 
     /// The frames that it covers lie before this position.
@@ -51,9 +51,9 @@ impl DiskSync {
     }
 
     /// It is taken, for frames before `end` that wait for the groups before `barrier`.
-    pub(crate) fn take(&self, end: Position, barrier: u64) {
+    pub(crate) fn take(&self, end: Position, barrier: Sequence) {
         self.end.set(end.number());
-        self.barrier.set(barrier);
+        self.barrier.set(barrier.number());
         self.run();
     }
 
