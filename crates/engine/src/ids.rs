@@ -253,8 +253,8 @@ macro_rules! rising_numbers {
         pub struct $name(u64);
 
         impl $name {
-            /// The first of all.
-            pub const FIRST: Self = Self(0);
+            /// The one with number 0.
+            pub const ZERO: Self = Self(0);
             /// Behind all that there are.
             pub const END: Self = Self(u64::MAX);
 
@@ -358,6 +358,10 @@ rising_numbers! {
     Position;
     /// The number of a group: one more than that of the group before it.
     Sequence;
+    /// The number of a page's version within the tier's life, below 2^48; a second chance keeps it. None has
+    /// number 0, and of two versions of a page the one of the later epoch is the newer one, then the one with
+    /// the larger number.
+    Version;
 }
 
 #[cfg(test)]

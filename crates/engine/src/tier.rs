@@ -49,7 +49,7 @@ impl<'r> Seen<'r> {
         slotted: Slotted,
         found: Option<(u32, &'r Entry)>,
     ) -> Self {
-        let position = found.map_or(Position::FIRST, |(frame, _)| control.ends.position_of(frame));
+        let position = found.map_or(Position::ZERO, |(frame, _)| control.ends.position_of(frame));
         let (state, checksum) = found.map_or((0, 0), |(_, entry)| (entry.state(), entry.checksum()));
         // The token is as old as the miss: a change after the one makes the other stale.
         let changes = if found.is_none() { directory.changes(slotted) } else { 0 };

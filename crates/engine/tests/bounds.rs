@@ -16,7 +16,7 @@ use mezzanine_engine::format::{Age, Record, RecordKind, SegmentHeader, SlotEntry
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_engine::{
     Design, IdRange, NOTE_BYTES, PageId, Position, RecoveryError, Sequence, StageIn, StageKind, SyncMode,
-    TierConfig,
+    TierConfig, Version,
 };
 
 mod common;
@@ -258,7 +258,7 @@ fn impossible_numbers_are_damage() -> bool {
         let group = |position, sequence| Record {
             kind: RecordKind::Group { position, sequence, pages: 1, records: 1, checksum: 1 },
             epoch: 1,
-            version: 0,
+            version: Version::ZERO,
         };
         let tombstone =
             |version, epoch| Record { kind: RecordKind::Tombstone(IdRange::blocks(1, 2, 3)), epoch, version };
@@ -294,7 +294,7 @@ fn impossible_numbers_are_damage() -> bool {
             known(group(age.position, Sequence::from_number(1))),
             known(group(Position::from_number(1), age.sequence)),
             known(tombstone(age.version, 1)),
-            known(tombstone(1, age.epoch)),
+            known(tombstone(Version::from_number(1), age.epoch)),
             SlotEntry::decode(&slot.encode(&[7; 16], 1), &[7; 16], 1).is_some(),
             SlotHead::decode(&head.encode(&[7; 16]), &[7; 16]).is_some(),
         ]

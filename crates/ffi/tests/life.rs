@@ -228,7 +228,7 @@ fn a_page_that_stage_out_cannot_read_ends_the_server() {
         let (host, _) = machine.start(10).unwrap();
         checkpoint(&host, 20);
         write(&host, 1, 1);
-        host.tier().report_failure(Failure::FlashRead { position: Position::FIRST.next() });
+        host.tier().report_failure(Failure::FlashRead { position: Position::ZERO.next() });
         let refusal = host.give_up().unwrap_err();
         let restart = if mode == SyncMode::Durable { "what is durable there" } else { "No page was lost" };
         assert!(refusal.detail.contains(restart), "{refusal}");

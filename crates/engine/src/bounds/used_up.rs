@@ -11,7 +11,7 @@ impl Control {
         [
             (Bound::Position, self.ends.rear().number()),
             (Bound::Sequence, self.groups.next().number()),
-            (Bound::Version, self.append.next_version()),
+            (Bound::Version, self.append.next_version().number()),
             (Bound::Segment, self.segments.next_number()),
             (Bound::Epoch, self.epoch.get()),
         ]
@@ -54,7 +54,7 @@ impl crate::format::Age {
             generation: number(Bound::Generation),
             sequence: crate::ids::Sequence::from_number(number(Bound::Sequence)),
             position: crate::ids::Position::from_number(number(Bound::Position)),
-            version: number(Bound::Version),
+            version: crate::ids::Version::from_number(number(Bound::Version)),
             segment: number(Bound::Segment),
         }
     }

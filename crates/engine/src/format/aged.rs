@@ -4,7 +4,7 @@
 use super::segment::SegmentHeader;
 use super::superblock::{Superblock, TierState};
 use crate::config::Geometry;
-use crate::ids::{Position, Sequence};
+use crate::ids::{Position, Sequence, Version};
 
 /// How far a tier's numbers have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Age {
     /// Frames that they filled.
     pub position: Position,
     /// Versions of pages that came in.
-    pub version: u64,
+    pub version: Version,
     /// Metadata segments that were written.
     pub segment: u64,
 }

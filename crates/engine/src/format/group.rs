@@ -53,14 +53,14 @@ impl Default for GroupSummary {
         Self {
             tier_uuid: [0; 16],
             epoch: 0,
-            sequence: Sequence::FIRST,
-            position: Position::FIRST,
+            sequence: Sequence::ZERO,
+            position: Position::ZERO,
             predecessor: 0,
             pages: 0,
             records: 0,
             cut_short: false,
-            durable: Sequence::FIRST,
-            front: Position::FIRST,
+            durable: Sequence::ZERO,
+            front: Position::ZERO,
             note: [0; NOTE_BYTES],
             log: LogPosition::default(),
         }

@@ -5,7 +5,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 use super::record::RECORD_BYTES;
 use super::{FORMAT_VERSION, FormatError, plausible, version_of};
 use crate::bounds::Bound;
-use crate::ids::{Position, Sequence};
+use crate::ids::{Position, Sequence, Version};
 
 /// First bytes of a segment.
 const SEGMENT_MAGIC: [u8; 8] = *b"MEZZSEG1";
@@ -39,7 +39,7 @@ pub struct SegmentHeader {
     /// Front of the queue when it was closed.
     pub front: Position,
     /// Largest version in it.
-    pub version_max: u64,
+    pub version_max: Version,
     /// CRC-32C of the records.
     pub records_checksum: u32,
     /// Rear of the queue when the reference bits were collected.
@@ -100,7 +100,7 @@ impl SegmentHeader {
         let numbers: [(Bound, &[u64]); 4] = [
             (Bound::Segment, &[header.number]),
             (Bound::Sequence, &[header.first_sequence, header.end_sequence].map(Sequence::number)),
-            (Bound::Version, &[header.version_max]),
+            (Bound::Version, &[header.version_max.number()]),
             (Bound::Position, &positions.map(Position::number)),
         ];
         if !plausible(header.epoch, &numbers) {

@@ -145,17 +145,17 @@ impl Superblock {
             generation: 1,
             epoch: 1,
             origin_epoch: 1,
-            epoch_sequence: Sequence::FIRST,
+            epoch_sequence: Sequence::ZERO,
             state: TierState::Drained,
-            end_sequence: Sequence::FIRST,
-            front: Position::FIRST,
+            end_sequence: Sequence::ZERO,
+            front: Position::ZERO,
             confirmed: RedoPoint::default(),
             pending: RedoPoint::default(),
             ring_shift: 0,
             sessions: Sessions::default(),
             nonces: Nonces::default(),
             redone_from: 0,
-            durable_sequence: Sequence::FIRST,
+            durable_sequence: Sequence::ZERO,
             config,
         }
     }
@@ -179,13 +179,13 @@ impl Superblock {
             generation: self.generation + 1,
             epoch,
             origin_epoch: epoch,
-            epoch_sequence: Sequence::FIRST,
+            epoch_sequence: Sequence::ZERO,
             state: TierState::Drained,
-            end_sequence: Sequence::FIRST,
-            front: Position::FIRST,
+            end_sequence: Sequence::ZERO,
+            front: Position::ZERO,
             nonces: self.nonces.after(1),
             redone_from: 0,
-            durable_sequence: Sequence::FIRST,
+            durable_sequence: Sequence::ZERO,
             ..self.clone()
         }
     }
@@ -193,13 +193,13 @@ impl Superblock {
     /// Whether nothing on flash is part of the tier: it is new, or was discarded, or was closed with nothing
     /// in it.
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.state != TierState::Open && self.end_sequence == Sequence::FIRST
+        self.state != TierState::Open && self.end_sequence == Sequence::ZERO
     }
 
     /// Groups before this one were durable when this was written: the tier was left in order behind them, or
     /// recovered, or a checkpoint relied on them.
     pub fn known_end(&self) -> Sequence {
-        let closed = if self.state == TierState::Open { Sequence::FIRST } else { self.end_sequence };
+        let closed = if self.state == TierState::Open { Sequence::ZERO } else { self.end_sequence };
         closed.max(self.epoch_sequence).max(self.durable_sequence)
     }
 

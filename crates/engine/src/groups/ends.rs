@@ -73,7 +73,7 @@ impl Ends {
     /// Moves the rear: forward, or back over what a group has not used.
     pub(crate) fn rear_is(&self, rear: Position) {
         // An empty queue has no pages to be asked for.
-        let lap = if rear == Position::FIRST { 0 } else { self.ring().lap(rear) };
+        let lap = if rear == Position::ZERO { 0 } else { self.ring().lap(rear) };
         // In this order: see `position_of`.
         self.lap.set(lap);
         self.rear.set(rear.number());

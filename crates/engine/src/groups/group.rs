@@ -14,7 +14,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use mezzanine_ground::region::{StateWord, Word, shared, states};
 
-use crate::ids::{Position, Sequence};
+use crate::ids::{Position, Sequence, Version};
 use crate::planted::{self, Bug};
 
 states! {
@@ -263,19 +263,19 @@ impl Append {
     }
 
     #[inline(always)]
-    pub(crate) fn next_version(&self) -> u64 {
-        self.next_version.get()
+    pub(crate) fn next_version(&self) -> Version {
+        Version::from_number(self.next_version.get())
     }
 
     /// Gives a version out.
     #[inline(always)]
-    pub(crate) fn take_version(&self) -> u64 {
-        self.next_version.bump(1)
+    pub(crate) fn take_version(&self) -> Version {
+        Version::from_number(self.next_version.bump(1))
     }
 
     /// Versions go on from this one.
-    pub(crate) fn versions_from(&self, version: u64) {
-        self.next_version.set(version);
+    pub(crate) fn versions_from(&self, version: Version) {
+        self.next_version.set(version.number());
     }
 }
 

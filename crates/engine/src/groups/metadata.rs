@@ -24,7 +24,7 @@ use crate::format::{
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
 use crate::groups::segments::SegmentBuffer;
-use crate::ids::{Position, Sequence};
+use crate::ids::{Position, Sequence, Version};
 use crate::planted::{self, Bug};
 
 /// A group whose records go to a segment: from staging memory or, at recovery, from flash.
@@ -36,7 +36,7 @@ pub(crate) struct RetiringGroup {
     pub(crate) checksum: u32,
     pub(crate) predecessor: u32,
     pub(crate) epoch: u32,
-    pub(crate) version_max: u64,
+    pub(crate) version_max: Version,
 }
 
 impl Tier {
@@ -111,7 +111,7 @@ impl Tier {
                 checksum: group.checksum,
             },
             epoch: group.epoch,
-            version: 0,
+            version: Version::ZERO,
         };
         self.region.copy_in(at, &head.encode());
         for index in 0..group.records as usize {
@@ -129,7 +129,7 @@ impl Tier {
         let end = group.position + self.geometry.summary_frames() + u64::from(group.pages);
         buffer.end_position.set(end.number());
         buffer.last_checksum.set(group.checksum.into());
-        buffer.version_max.set(group.version_max);
+        buffer.version_max.set(group.version_max.number());
         buffer.epoch.set(group.epoch.into());
         let room = self.geometry.segment_records_max - buffer.records.get();
         let frames = end - buffer.first_position();
@@ -180,7 +180,7 @@ impl Tier {
     /// their slots free. Under the control lock.
     fn segments_wait_for(&self, more: u64) -> Position {
         if self.geometry.slot_directory().is_some() || planted::is(Bug::SegmentsUncounted) {
-            return Position::FIRST;
+            return Position::ZERO;
         }
         // Segments end in the order of their numbers, so the slot of the last one is the last to be free. The
         // one under construction has found its own.
@@ -239,7 +239,7 @@ impl Tier {
             end_sequence: buffer.end_sequence(),
             end_position: buffer.end_position(),
             front: if too_far { control.passed.cleaned() } else { self.front_to_state() },
-            version_max: buffer.version_max.get(),
+            version_max: buffer.version_max(),
             records_checksum: crc32c::crc32c(records),
             share_rear,
             share_first: share_first as u32,

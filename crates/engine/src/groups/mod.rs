@@ -37,10 +37,10 @@ use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEAD
 use crate::groups::group::Replaced;
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
-use crate::ids::{IdRange, Position, Sequence};
+use crate::ids::{IdRange, Position, Sequence, Version};
 use crate::layout::NOTE_BYTES;
 use crate::placement::chosen::placed;
-use crate::placement::{QueuePlacement, Version};
+use crate::placement::{QueuePlacement, Recorded};
 use crate::planted::{self, Bug};
 
 /// Where an appended page goes.
@@ -56,7 +56,7 @@ pub(crate) struct Place {
 struct RecordPlace {
     index: u64,
     epoch: u32,
-    version: u64,
+    version: Version,
 }
 
 /// A sync under way: it is done when all groups before it are durable.
@@ -137,7 +137,7 @@ impl Tier {
     pub(crate) fn append(
         &self,
         kind: RecordKind,
-        version: Option<(u32, u64)>,
+        version: Option<(u32, Version)>,
         reserve: Reserve,
         replaced: Option<Replaced>,
     ) -> Option<Place> {
@@ -150,7 +150,7 @@ impl Tier {
         &self,
         placement: &P,
         mut kind: RecordKind,
-        version: Option<(u32, u64)>,
+        version: Option<(u32, Version)>,
         reserve: Reserve,
         replaced: Option<Replaced>,
     ) -> Option<Place> {
@@ -200,8 +200,8 @@ impl Tier {
         self.seal_if_full(group);
         let frame = self.entry_of(next);
         if let RecordKind::Page { lsn, .. } = &kind {
-            let version = Version { epoch: record.epoch, version: record.version, lsn: *lsn };
-            placement.assigned(frame, &kind, version);
+            let recorded = Recorded { epoch: record.epoch, version: record.version, lsn: *lsn };
+            placement.assigned(frame, &kind, recorded);
         }
         drop(guard);
         // The group waits for its pages, and so for what each thread does before it says that its page is
@@ -219,7 +219,7 @@ impl Tier {
 
     /// Gives out the place of a record, and its version if it has none. Under the control lock.
     #[inline]
-    fn take_record(&self, group: &StagingGroup, version: Option<(u32, u64)>) -> RecordPlace {
+    fn take_record(&self, group: &StagingGroup, version: Option<(u32, Version)>) -> RecordPlace {
         let control = self.control();
         let (epoch, version) =
             version.unwrap_or_else(|| (control.epoch.get() as u32, control.append.take_version()));

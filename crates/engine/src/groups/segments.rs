@@ -1,7 +1,7 @@
 //! The two metadata segments under construction (see `metadata`): which of them is filled, and how far what
 //! was written is durable.
 
-use crate::ids::{Position, Sequence};
+use crate::ids::{Position, Sequence, Version};
 use mezzanine_ground::region::{StateWord, Word, states};
 
 states! {
@@ -56,7 +56,7 @@ pub(crate) struct SegmentBuffer {
     pub(super) end_sequence: Word,
     pub(super) end_position: Word,
     pub(crate) last_checksum: Word,
-    pub(crate) version_max: Word,
+    pub(super) version_max: Word,
     pub(crate) epoch: Word,
     owner: Word,
 }
@@ -160,6 +160,11 @@ impl Segments {
 }
 
 impl SegmentBuffer {
+    /// The largest version in it.
+    pub(crate) fn version_max(&self) -> Version {
+        Version::from_number(self.version_max.get())
+    }
+
     /// The number of its first group.
     pub(crate) fn first_sequence(&self) -> Sequence {
         Sequence::from_number(self.first_sequence.get())

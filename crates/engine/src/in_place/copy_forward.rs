@@ -68,7 +68,7 @@ impl InPlace<'_> {
         }
         let home = homes.of_entry(old);
         let state = directory.state(old);
-        let version = self.version_at(home);
+        let recorded = self.recorded_at(home);
         let checksum = directory.checksum(old);
         let dirty = state & DIRTY != 0;
         let kind = RecordKind::Page {
@@ -76,12 +76,12 @@ impl InPlace<'_> {
             dirty,
             second_chance: true,
             lost: false,
-            lsn: version.lsn,
+            lsn: recorded.lsn,
             checksum,
             home,
         };
         let replaced = Some(Replaced { state, position });
-        let place = self.append(kind, Some((version.epoch, version.version)), Reserve::StageOut, replaced);
+        let place = self.append(kind, Some((recorded.epoch, recorded.version)), Reserve::StageOut, replaced);
         let Some(place) = place else { return false };
         planted::inside("copy_forward: record appended");
         if let Some(newest) = newest {

@@ -72,8 +72,8 @@ use mezzanine_ground::replacement::{Order, PageKey};
 use crate::config::PlacedGeometry;
 use crate::core::Tier;
 use crate::directory::VALID;
-use crate::ids::{Frame, PageId, Position, Sequence};
-use crate::placement::Version;
+use crate::ids::{Frame, PageId, Position, Sequence, Version};
+use crate::placement::Recorded;
 use crate::planted::{self, Bug};
 use crate::stage_out::bad_list::BAD_MAX;
 
@@ -158,6 +158,13 @@ pub(crate) struct DeferredFree {
 }
 
 shared!(Placed, Home, DeferredFree);
+
+impl Home {
+    /// The version of its page.
+    fn version(&self) -> Version {
+        Version::from_number(self.version.get())
+    }
+}
 
 impl DeferredFree {
     /// The group that is to be durable.
@@ -409,13 +416,13 @@ impl InPlace<'_> {
     }
 
     /// Notes what the record at `entry` says of its page. Under the control lock; the entry is not linked.
-    fn name_home(&self, entry: u32, home: u32, version: Version) {
+    fn name_home(&self, entry: u32, home: u32, recorded: Recorded) {
         let homes = self.homes();
         homes.of_entries[entry as usize].store(home, Relaxed);
         let home = homes.home(home);
-        home.epoch.store(version.epoch, Relaxed);
-        home.version.set(version.version);
-        home.lsn.set(version.lsn);
+        home.epoch.store(recorded.epoch, Relaxed);
+        home.version.set(recorded.version.number());
+        home.lsn.set(recorded.lsn);
     }
 
     /// The page has a home, at the entry that was just linked; `older` is the home of the version that it
@@ -534,7 +541,7 @@ impl InPlace<'_> {
         let homes = self.homes();
         let enough = homes.slots.is_some() || homes.coming() >= self.homes_enough();
         let none = enough || planted::is(Bug::OrphansKeepHomes);
-        if none { Position::FIRST } else { self.control().passed.forgotten_end() }
+        if none { Position::ZERO } else { self.control().passed.forgotten_end() }
     }
 
     /// The newest group that exists: all records appended so far are in it or before it.
@@ -628,9 +635,9 @@ impl InPlace<'_> {
     }
 
     /// What the record of the page at `home` says beyond its entry.
-    pub(crate) fn version_at(&self, home: u32) -> Version {
+    pub(crate) fn recorded_at(&self, home: u32) -> Recorded {
         let homes = self.homes();
         let home = homes.home(home);
-        Version { epoch: home.epoch.load(Relaxed), version: home.version.get(), lsn: home.lsn.get() }
+        Recorded { epoch: home.epoch.load(Relaxed), version: home.version(), lsn: home.lsn.get() }
     }
 }

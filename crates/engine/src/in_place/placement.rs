@@ -8,7 +8,7 @@ use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
 use crate::ids::{Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
-use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
+use crate::placement::{FlashWrite, Placement, QueueRules, Recorded, Step, Tried};
 use crate::stage_out::batch::BatchPage;
 
 impl Placement for InPlace<'_> {
@@ -30,7 +30,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn work(&self) -> u64 {
-        self.control().append.next_version()
+        self.control().append.next_version().number()
     }
 
     fn admits(&self, id: &PageId, referenced: bool) -> bool {
@@ -53,9 +53,9 @@ impl Placement for InPlace<'_> {
         true
     }
 
-    fn assigned(&self, entry: u32, record: &RecordKind, version: Version) {
+    fn assigned(&self, entry: u32, record: &RecordKind, recorded: Recorded) {
         if let RecordKind::Page { home, .. } = record {
-            self.name_home(entry, *home, version);
+            self.name_home(entry, *home, recorded);
         }
     }
 
@@ -223,7 +223,7 @@ impl Placement for InPlace<'_> {
 
     /// One is over when as many have come in as there are frames.
     fn round(&self) -> (u64, u64) {
-        (self.control().append.next_version(), self.page_frames())
+        (self.control().append.next_version().number(), self.page_frames())
     }
 
     fn may_make_room(&self) -> bool {
@@ -336,7 +336,7 @@ impl QueueRules for InPlace<'_> {
 
     /// No page is written at the front of the queue.
     fn synced_end(&self) -> Position {
-        Position::FIRST
+        Position::ZERO
     }
 
     /// A sync says so in the entries.

@@ -6,7 +6,7 @@ use super::{HomeState, InPlace, order};
 use crate::directory::{DIRTY, VALID};
 use crate::format::{Record, RecordKind};
 use crate::ids::Position;
-use crate::placement::Version;
+use crate::placement::Recorded;
 
 impl InPlace<'_> {
     /// Takes up where the page of a record lies that is about to be linked at `entry`. At recovery.
@@ -15,7 +15,7 @@ impl InPlace<'_> {
         let homes = self.homes();
         homes.of_entries[entry as usize].store(home, Relaxed);
         if home < homes.geometry.homes {
-            self.name_home(entry, home, Version { epoch: record.epoch, version: record.version, lsn });
+            self.name_home(entry, home, Recorded { epoch: record.epoch, version: record.version, lsn });
         }
     }
 
@@ -77,7 +77,7 @@ impl InPlace<'_> {
             counts[state as usize] += 1;
             let rank = there.rank.load(Relaxed);
             if let Some(slots) = homes.slots {
-                slots.check(home, state, there.version.get());
+                slots.check(home, state, there.version());
             }
             assert_eq!(homes.home(rank).of_rank.load(Relaxed), home, "each home has one rank");
             assert_eq!(

@@ -32,7 +32,7 @@ use crate::answers::FlashPage;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId, Position, Sequence};
+use crate::ids::{Frame, PageId, Position, Sequence, Version};
 use crate::stage_out::batch::BatchPage;
 
 /// What a placement does without I/O when it is asked for work.
@@ -88,11 +88,11 @@ pub(crate) struct FlashWrite {
     pub(crate) bytes: usize,
 }
 
-/// A version of a page: what its record says beyond the entry.
+/// What the record of a page says of its version beyond the entry.
 #[derive(Clone, Copy)]
-pub(crate) struct Version {
+pub(crate) struct Recorded {
     pub(crate) epoch: u32,
-    pub(crate) version: u64,
+    pub(crate) version: Version,
     pub(crate) lsn: u64,
 }
 
@@ -132,7 +132,7 @@ pub(crate) trait Placement {
     fn assign(&self, record: &mut RecordKind) -> bool;
 
     /// The record was appended and is this entry's, which is not linked yet. Under the control lock.
-    fn assigned(&self, entry: u32, record: &RecordKind, version: Version);
+    fn assigned(&self, entry: u32, record: &RecordKind, recorded: Recorded);
 
     /// The page was linked at `entry`; `older` is the entry of the version that it supersedes. Under the lock
     /// of its shard.

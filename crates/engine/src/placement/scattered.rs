@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
+use super::{FlashWrite, Placement, QueueRules, Recorded, Step, Tried};
 use crate::answers::FlashPage;
 use crate::core::Tier;
 use crate::directory::LockedShard;
@@ -116,7 +116,7 @@ impl Placement for Scattered<'_> {
     }
 
     fn work(&self) -> u64 {
-        self.control().append.next_version()
+        self.control().append.next_version().number()
     }
 
     fn admits(&self, _: &PageId, _: bool) -> bool {
@@ -138,7 +138,7 @@ impl Placement for Scattered<'_> {
         true
     }
 
-    fn assigned(&self, entry: u32, record: &RecordKind, _: Version) {
+    fn assigned(&self, entry: u32, record: &RecordKind, _: Recorded) {
         if let RecordKind::Page { home, .. } = record {
             let before = self.lists().of_entry.insert(entry, *home);
             assert_eq!(before, None, "the entry has been given up before it is another page's");
@@ -325,7 +325,7 @@ impl QueueRules for Scattered<'_> {
     }
 
     fn front_wanted(&self) -> Position {
-        Position::FIRST
+        Position::ZERO
     }
 
     fn pass_barrier(&self) {

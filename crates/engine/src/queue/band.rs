@@ -25,7 +25,7 @@ impl Queue<'_> {
             true => control.groups.composed(),
             false => control.groups.next(),
         };
-        let barrier = if band == 0 { Sequence::FIRST } else { existing };
+        let barrier = if band == 0 { Sequence::ZERO } else { existing };
         control.disk_sync.take(cleaned, barrier);
         planted::inside("disk sync: taken");
         self.drain_sync_begins();

@@ -19,7 +19,7 @@ use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
 use crate::ids::{Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
-use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
+use crate::placement::{FlashWrite, Placement, QueueRules, Recorded, Step, Tried};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 
@@ -93,7 +93,7 @@ impl Placement for Queue<'_> {
     }
 
     #[inline(always)]
-    fn assigned(&self, _: u32, _: &RecordKind, _: Version) {}
+    fn assigned(&self, _: u32, _: &RecordKind, _: Recorded) {}
 
     #[inline(always)]
     fn entered(&self, _: u32, _: &PageId, _: Option<u32>, _: bool) {}
@@ -244,7 +244,7 @@ impl QueueRules for Queue<'_> {
     }
 
     fn front_wanted(&self) -> Position {
-        Position::FIRST
+        Position::ZERO
     }
 
     fn pass_barrier(&self) {

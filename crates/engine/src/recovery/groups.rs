@@ -8,7 +8,7 @@ use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_MAGIC, TierState};
 use crate::groups::metadata::RetiringGroup;
-use crate::ids::{Frame, Position, Sequence};
+use crate::ids::{Frame, Position, Sequence, Version};
 use crate::planted::{self, Bug};
 
 /// Memory of large reads is aligned for direct I/O: a host would have to copy otherwise.
@@ -247,7 +247,7 @@ impl Scan<'_, '_> {
     ) -> Result<(), RecoveryError> {
         // What cannot be read of the pages of groups that were durable is no sign of a torn group.
         let known =
-            if planted::is(Bug::KnownEndVerified) { Sequence::FIRST } else { self.superblock.known_end() };
+            if planted::is(Bug::KnownEndVerified) { Sequence::ZERO } else { self.superblock.known_end() };
         let known = segments_end.max(known);
         let mark = found.last().map_or(known, |last| last.durable.max(known));
         if self.geometry.journal.is_some() {
@@ -462,7 +462,7 @@ impl Scan<'_, '_> {
         tier: &Tier,
         group: &Found,
         front: Position,
-        version_max: &mut u64,
+        version_max: &mut Version,
     ) -> Result<(), RecoveryError> {
         let mut position = group.position + self.geometry.summary_frames();
         let end = position + u64::from(group.pages);
@@ -496,9 +496,9 @@ impl Scan<'_, '_> {
         tier: &Tier,
         group: &Found,
         front: Position,
-        next_version: u64,
+        next_version: Version,
         writes: &mut Vec<(u64, Vec<u8>)>,
-    ) -> Result<u64, RecoveryError> {
+    ) -> Result<Version, RecoveryError> {
         let mut version_max = next_version - 1;
         if self.summary_at(group.position, group.sequence)?.is_none() {
             return Err(damaged("a group that was whole a moment ago", self.offset_of(group.position)));
@@ -533,6 +533,6 @@ impl Scan<'_, '_> {
                 buffer.empties();
             }
         }
-        Ok(version_max + 1)
+        Ok(version_max.next())
     }
 }

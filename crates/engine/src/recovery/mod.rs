@@ -39,7 +39,7 @@ use crate::config::{ConfigError, Geometry};
 use crate::core::Tier;
 use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
 use crate::groups::ring::Ring;
-use crate::ids::{Frame, Position, Sequence};
+use crate::ids::{Frame, Position, Sequence, Version};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -277,11 +277,11 @@ impl Tier {
         if geometry.provably_clean() && left_open {
             let superblock = Superblock { state: TierState::Open, ..superblock.discarded() };
             let origin = Chain {
-                sequence: Sequence::FIRST,
-                position: Position::FIRST,
+                sequence: Sequence::ZERO,
+                position: Position::ZERO,
                 checksum: superblock.chain_origin(),
             };
-            tier.start(&superblock, origin, Position::FIRST, 1);
+            tier.start(&superblock, origin, Position::ZERO, Version::ZERO.next());
             assert!(tier.placement().settle().is_ok(), "an empty tier has no pages");
             let report = RecoveryReport { discarded: true, ..RecoveryReport::default() };
             return Ok(Recovered {
@@ -304,7 +304,7 @@ impl Tier {
             report,
             ahead: Ahead::default(),
             summary,
-            segments_end: Sequence::FIRST,
+            segments_end: Sequence::ZERO,
             segment_missing: None,
             unread: None,
             epoch_seen: 0,
@@ -314,7 +314,7 @@ impl Tier {
     }
 
     /// Sets the queue's ends. Everything before `chain` is durable.
-    fn start(&self, superblock: &Superblock, chain: Chain, front: Position, next_version: u64) {
+    fn start(&self, superblock: &Superblock, chain: Chain, front: Position, next_version: Version) {
         let control = self.control();
         control.ends.begin(superblock.ring(&self.geometry), front, chain.position);
         control.passed.begin(front);
@@ -343,7 +343,8 @@ impl Scan<'_, '_> {
         let Base { segments, segments_end, found, front } = self.find_base()?;
         let newest = segments.last();
         let chain = found.last().map_or(segments_end, |last| self.after(last));
-        let mut next_version = newest.map_or(1, |header| header.version_max + 1);
+        let first_version = Version::ZERO.next();
+        let mut next_version = newest.map_or(first_version, |header| header.version_max.next());
         self.refuse_missing_segment(chain)?;
         self.refuse_damage(chain, segments_end, &found)?;
         let left_open = self.superblock.state == TierState::Open;
@@ -377,7 +378,7 @@ impl Scan<'_, '_> {
             ..self.superblock.clone()
         };
         let chain = match chain.sequence {
-            Sequence::FIRST => Chain { checksum: superblock.chain_origin(), ..chain },
+            Sequence::ZERO => Chain { checksum: superblock.chain_origin(), ..chain },
             _ => chain,
         };
         tier.start(&superblock, chain, front, next_version);
@@ -387,7 +388,7 @@ impl Scan<'_, '_> {
         let control = tier.control();
         control.segments.go_on_with(newest.map_or(0, |header| header.number + 1));
         let (end, sequence) = newest
-            .map_or((Position::FIRST, Sequence::FIRST), |header| (header.end_position, header.end_sequence));
+            .map_or((Position::ZERO, Sequence::ZERO), |header| (header.end_position, header.end_sequence));
         control.segments.found(end, sequence);
         // Before the superblock has a later epoch, by which they would count.
         let unknown = std::mem::take(&mut self.unknown_segments).into_iter();
@@ -397,12 +398,16 @@ impl Scan<'_, '_> {
         }
         let (note, log) = match found.last() {
             Some(last) => (last.note, last.log),
-            None if segments_end.sequence > Sequence::FIRST && !planted::is(Bug::NoteOfSegmentLost) => {
+            None if segments_end.sequence > Sequence::ZERO && !planted::is(Bug::NoteOfSegmentLost) => {
                 self.last_note(&segments)?
             }
             None => ([0; NOTE_BYTES], LogPosition::default()),
         };
-        control.append.versions_from(if planted::is(Bug::VersionsRestart) { 1 } else { next_version });
+        control.append.versions_from(if planted::is(Bug::VersionsRestart) {
+            first_version
+        } else {
+            next_version
+        });
         tier.adopt_note(&note);
         if !planted::is(Bug::LogForgotten) {
             tier.log_reached(log);
@@ -451,8 +456,8 @@ impl Scan<'_, '_> {
             let segments_end = match segments.last() {
                 Some(newest) => self.end_of(newest),
                 None => Chain {
-                    sequence: Sequence::FIRST,
-                    position: Position::FIRST,
+                    sequence: Sequence::ZERO,
+                    position: Position::ZERO,
                     checksum: self.superblock.chain_origin(),
                 },
             };

@@ -4,7 +4,7 @@ use super::{Chain, RecoveryError, Scan, damaged};
 use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{LogPosition, RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::ids::{Position, Sequence};
+use crate::ids::{Position, Sequence, Version};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -38,7 +38,7 @@ impl Scan<'_, '_> {
         if self.superblock.holds_nothing() && !planted::is(Bug::LostEpochReused) {
             all.clear();
             // Groups of an epoch that the superblock does not know begin where those of the next one will.
-            match self.summary_at(Position::FIRST, Sequence::FIRST) {
+            match self.summary_at(Position::ZERO, Sequence::ZERO) {
                 Ok(_) | Err(RecoveryError::Read(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -64,7 +64,7 @@ impl Scan<'_, '_> {
     /// found by the groups; and among the old ones whose slots they take, which nothing needs. Which of the
     /// two a gap is, the front says.
     fn whole_runs(&mut self, segments: Vec<SegmentHeader>) -> Result<Vec<Vec<SegmentHeader>>, RecoveryError> {
-        self.segments_end = segments.last().map_or(Sequence::FIRST, |last| last.end_sequence);
+        self.segments_end = segments.last().map_or(Sequence::ZERO, |last| last.end_sequence);
         let mut runs: Vec<Vec<SegmentHeader>> = Vec::new();
         for header in segments {
             if self.records(&header)?.is_none() {
@@ -197,14 +197,14 @@ impl Scan<'_, '_> {
         to: Chain,
     ) -> Result<(), RecoveryError> {
         let (mut position, mut sequence) =
-            from.map_or((front, Sequence::FIRST), |chain| (chain.position, chain.sequence));
+            from.map_or((front, Sequence::ZERO), |chain| (chain.position, chain.sequence));
         while position < to.position {
             let offset = self.offset_of(position);
             let Some(group) = self.summary_at(position, sequence)? else {
                 return Err(damaged("a metadata segment and the group it stands for", offset));
             };
             if position >= front {
-                self.replay_group(tier, &group, front, &mut 0)?;
+                self.replay_group(tier, &group, front, &mut { Version::ZERO })?;
             }
             let after = self.after(&group);
             (position, sequence) = (after.position, after.sequence);

@@ -24,7 +24,7 @@ use crate::format::{
     LogPosition, Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead,
     Superblock, TierState,
 };
-use crate::ids::{PageId, Position, Sequence};
+use crate::ids::{PageId, Position, Sequence, Version};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -71,14 +71,14 @@ pub(super) fn recover(
         epoch,
         origin_epoch,
         nonces: superblock.nonces.after(epoch - superblock.epoch),
-        epoch_sequence: Sequence::FIRST,
-        front: Position::FIRST,
+        epoch_sequence: Sequence::ZERO,
+        front: Position::ZERO,
         state: TierState::Open,
         ..superblock.clone()
     };
     let end = layout_end(&tier, found.slots.len() as u64);
-    let next_version = found.slots.last().map_or(1, |(_, slot)| slot.version + 1);
-    tier.start(&superblock, end, Position::FIRST, next_version);
+    let next_version = found.slots.last().map_or(Version::ZERO.next(), |(_, slot)| slot.version.next());
+    tier.start(&superblock, end, Position::ZERO, next_version);
     link(&tier, &found.slots);
     let (number, copy, note) = match &found.head {
         Some((copy, head)) => (head.number, *copy, head.note),
@@ -228,7 +228,7 @@ fn decode_block(
 /// Leaves the newest slot of each page, and returns the homes of the others: a crash came between two writes,
 /// of which one made the older one invalid. Their pages are alike.
 fn keep_newest(slots: &mut Vec<(u32, SlotEntry)>) -> Vec<u32> {
-    let mut newest: HashMap<PageId, (u64, u32)> = HashMap::with_capacity(slots.len());
+    let mut newest: HashMap<PageId, (Version, u32)> = HashMap::with_capacity(slots.len());
     for (home, slot) in slots.iter() {
         let known = newest.entry(slot.id).or_default();
         *known = (slot.version, *home).max(*known);
@@ -249,14 +249,14 @@ fn layout_end(tier: &Tier, pages: u64) -> Chain {
     let groups = pages.div_ceil(tier.geometry.group_pages());
     Chain {
         sequence: Sequence::from_number(groups),
-        position: Position::FIRST + groups * tier.geometry.summary_frames() + pages,
+        position: Position::ZERO + groups * tier.geometry.summary_frames() + pages,
         checksum: 0,
     }
 }
 
 /// Links the pages at the positions of such a queue.
 fn link(tier: &Tier, slots: &[(u32, SlotEntry)]) {
-    let mut position = Position::FIRST;
+    let mut position = Position::ZERO;
     let groups = slots.chunks(tier.geometry.group_pages() as usize);
     for (sequence, group) in (0..).map(Sequence::from_number).zip(groups) {
         let pages = group.len() as u32;
@@ -274,7 +274,7 @@ fn link(tier: &Tier, slots: &[(u32, SlotEntry)]) {
                 checksum,
                 home: *home,
             };
-            position = tier.replay(&Record { kind, epoch, version }, position, Position::FIRST);
+            position = tier.replay(&Record { kind, epoch, version }, position, Position::ZERO);
         }
     }
 }

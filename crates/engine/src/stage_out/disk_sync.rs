@@ -42,7 +42,7 @@ impl DiskSync {
 
     /// The groups that are waited for, if any are.
     pub(crate) fn barrier(&self) -> Sequence {
-        if self.is_at_barrier() { Sequence::from_number(self.barrier.get()) } else { Sequence::FIRST }
+        if self.is_at_barrier() { Sequence::from_number(self.barrier.get()) } else { Sequence::ZERO }
     }
 
     /// The frames that it covers lie before this position.

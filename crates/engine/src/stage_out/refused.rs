@@ -26,7 +26,7 @@ use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
-use crate::ids::{IdRange, PageId, Position};
+use crate::ids::{IdRange, PageId, Position, Version};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -36,7 +36,7 @@ use crate::stage_out::unreadable::version_of;
 /// What a page is appended again as.
 pub(crate) struct Again {
     pub(crate) kind: RecordKind,
-    pub(crate) version: Option<(u32, u64)>,
+    pub(crate) version: Option<(u32, Version)>,
     pub(crate) flags: u32,
 }
 

@@ -27,7 +27,7 @@ use crate::directory::{
 };
 use crate::format::{Record, RecordKind};
 use crate::groups::group::Reserve;
-use crate::ids::{IdRange, PageId, Position};
+use crate::ids::{IdRange, PageId, Position, Version};
 use crate::placement::Carried;
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
@@ -63,7 +63,7 @@ pub(crate) enum Unread {
 
 /// Version and log position of a page that is appended again: those of its record, if that is known and is
 /// the page's; else it gets the next version. Under the lock of its shard it is the newest anyway.
-pub(crate) fn version_of(record: Option<&Record>, id: &PageId) -> (Option<(u32, u64)>, u64) {
+pub(crate) fn version_of(record: Option<&Record>, id: &PageId) -> (Option<(u32, Version)>, u64) {
     match record.map(|record| (record, &record.kind)) {
         Some((record, RecordKind::Page { id: recorded, lsn, .. })) if recorded == id => {
             (Some((record.epoch, record.version)), *lsn)

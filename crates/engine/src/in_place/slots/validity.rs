@@ -8,7 +8,7 @@ use crate::directory::Directory;
 use crate::failure::latch::Failure;
 use crate::format::{RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES, SlotEntry};
 use crate::groups::group::StagingGroup;
-use crate::ids::PageId;
+use crate::ids::{PageId, Version};
 use crate::in_place::{HomeState, Homes, InPlace};
 use crate::planted::{self, Bug};
 
@@ -47,9 +47,9 @@ impl Homes<'_> {
     /// Makes the slot of a page valid, if flash and disk have the page; a page that disk may not have waits.
     fn validate(&self, slots: &Slots<'_>, directory: &Directory<'_>, uuid: &[u8; 16], home: u32) {
         let there = self.home(home);
-        let (version, slot) = (there.version.get(), slots.slot(home));
-        let durable = slot.durable.get() == version;
-        let barred = slot.barred.get() == version && !planted::is(Bug::SlotValidWhileReplaced);
+        let (version, slot) = (there.version(), slots.slot(home));
+        let durable = slot.durable() == version;
+        let barred = slot.barred() == version && !planted::is(Bug::SlotValidWhileReplaced);
         if self.state(home) != HomeState::Used || !durable || barred || slots.is_valid(home) {
             return;
         }
@@ -144,12 +144,12 @@ impl InPlace<'_> {
     }
 
     /// A version is durable in its home. Under the control lock.
-    fn version_durable(&self, home: u32, version: u64) {
+    fn version_durable(&self, home: u32, version: Version) {
         let homes = self.homes();
         let Some(slots) = homes.slots else { return };
         let _guard = homes.lock(self.owner);
-        if homes.home(home).version.get() == version {
-            slots.slot(home).durable.set(version);
+        if homes.home(home).version() == version {
+            slots.slot(home).durable.set(version.number());
             homes.validate(&slots, &self.directory(), &self.uuid, home);
         }
     }

@@ -142,7 +142,7 @@ impl Server<'_> {
             self.world.trace(|| format!("a drain before {mark:?}: {begun:?}"));
         }
         self.checkpoint =
-            Some(Checkpoint { redo, mark, drains, synced: Sequence::FIRST, phase: Phase::WritingPages });
+            Some(Checkpoint { redo, mark, drains, synced: Sequence::ZERO, phase: Phase::WritingPages });
     }
 
     /// Makes the tier know the redo pointer that the control file will have.

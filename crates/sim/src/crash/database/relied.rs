@@ -23,7 +23,7 @@ impl Relied {
     /// what lies in them, groups are no more than what is written together.
     pub(crate) fn on(superblock: &Superblock, groups: Sequence, redo: Lsn) -> Self {
         let Superblock { tier_uuid, origin_epoch, .. } = *superblock;
-        let groups = if superblock.config.design.has_slots() { Sequence::FIRST } else { groups };
+        let groups = if superblock.config.design.has_slots() { Sequence::ZERO } else { groups };
         Self { tier_uuid, origin_epoch, redo, groups }
     }
 

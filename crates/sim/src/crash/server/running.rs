@@ -365,7 +365,7 @@ impl<'w> Server<'w> {
                 self.host().checkpoint_marked();
             }
             self.world.trace(|| format!("checkpoint {redo} begins"));
-            self.checkpoint = Some(Checkpoint { redo, synced: Sequence::FIRST, phase: Phase::WritingPages });
+            self.checkpoint = Some(Checkpoint { redo, synced: Sequence::ZERO, phase: Phase::WritingPages });
             return Ok(());
         };
         let phase = match phase {
@@ -377,7 +377,7 @@ impl<'w> Server<'w> {
                 if self.tier_in_use()? {
                     let written = self.host().checkpoint_written(all);
                     self.must("write a checkpoint", written)?;
-                    synced = self.hosts.first().map_or(Sequence::FIRST, |host| host.tier().durable_groups());
+                    synced = self.hosts.first().map_or(Sequence::ZERO, |host| host.tier().durable_groups());
                 }
                 Phase::SyncingFiles
             }
