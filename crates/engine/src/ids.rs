@@ -243,6 +243,24 @@ impl IdRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame(pub(crate) u32);
 
+/// An entry of the directory, counted from the first one. Where pages lie in the queue it is that of the frame
+/// with the same number; in place it says in which frame its page lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EntryNumber(pub(crate) u32);
+
+impl EntryNumber {
+    /// The frame of a page, or of a summary, that lies in the queue itself.
+    #[inline(always)]
+    pub(crate) const fn frame_in_queue(self) -> Frame {
+        Frame(self.0)
+    }
+
+    /// All entries of a directory of so many, in turn.
+    pub(crate) fn all(entries: u64) -> impl Iterator<Item = Self> {
+        (0..entries as u32).map(Self)
+    }
+}
+
 /// Numbers that only rise over a tier's life, each a type of its own, so that none is taken for another. The
 /// arithmetic is that of the numbers: what they may come to, `bounds` says.
 macro_rules! rising_numbers {

@@ -7,7 +7,7 @@
 use crate::answers::FlashPage;
 use crate::core::Tier;
 use crate::directory::{ATTEMPTS, DIRTY, Entry, HOMED, REFERENCED, VALID, is_lost};
-use crate::ids::{PageId, Position};
+use crate::ids::{EntryNumber, PageId, Position};
 
 /// A page that the tier holds: its newest version there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,17 +78,17 @@ impl Tier {
 
     /// The page whose newest version was appended at `position`.
     fn held_at(&self, position: Position) -> Option<HeldPage> {
-        let frame = self.entry_of(position);
+        let at = self.entry_of(position);
         let directory = self.directory();
-        if directory.state(frame) & VALID == 0 {
+        if directory.state(at) & VALID == 0 {
             return None;
         }
         // What the entry says may be half another page's by now: it counts if a lookup of that page leads
         // back here.
-        let id = directory.id(frame);
+        let id = directory.id(at);
         let slotted = directory.slot(&id);
-        let look = |found: Option<(u32, &Entry)>| {
-            let (_, entry) = found.filter(|&(at, _)| at == frame && self.position_of(at) == position)?;
+        let look = |found: Option<(EntryNumber, &Entry)>| {
+            let (_, entry) = found.filter(|&(linked, _)| linked == at && self.position_of(at) == position)?;
             Some((entry.state(), entry.checksum()))
         };
         let seen = (0..ATTEMPTS).find_map(|_| directory.look(slotted, &id, look)).unwrap_or_else(|| {
@@ -97,7 +97,7 @@ impl Tier {
         });
         let (state, checksum) = seen?;
         let flash = FlashPage {
-            offset: self.geometry.offset_of_frame(self.placement().frame_at(frame)),
+            offset: self.geometry.offset_of_frame(self.placement().frame_at(at)),
             position,
             checksum,
             dirty: state & DIRTY != 0,

@@ -20,7 +20,7 @@ use crate::directory::returning::Returning;
 use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, HOMED, REFERENCED, Slotted, WRITTEN, dirty_since};
 use crate::format::RecordKind;
 use crate::groups::group::{Replaced, Reserve};
-use crate::ids::{PageId, Position};
+use crate::ids::{EntryNumber, PageId, Position};
 use crate::layout::NOTE_BYTES;
 use crate::placement::chosen::placed;
 use crate::placement::{Placement as _, QueuePlacement};
@@ -29,14 +29,14 @@ use crate::statistics::{Event, Statistics};
 
 /// What a lookup saw of a page.
 struct Seen<'r> {
-    /// The frame linked for it and the frame's entry.
-    found: Option<(u32, &'r Entry)>,
+    /// The number of the entry that is linked for it, and the entry.
+    found: Option<(EntryNumber, &'r Entry)>,
     /// What was read of the entry.
     state: u32,
     checksum: u32,
-    /// The frame's position.
+    /// Where it was appended.
     position: Position,
-    /// If there is no frame: the page's counter of changes.
+    /// If there is none: the page's counter of changes.
     changes: u32,
 }
 
@@ -47,9 +47,9 @@ impl<'r> Seen<'r> {
         control: &Control,
         directory: &Directory<'r>,
         slotted: Slotted,
-        found: Option<(u32, &'r Entry)>,
+        found: Option<(EntryNumber, &'r Entry)>,
     ) -> Self {
-        let position = found.map_or(Position::ZERO, |(frame, _)| control.ends.position_of(frame));
+        let position = found.map_or(Position::ZERO, |(at, _)| control.ends.position_of(at));
         let (state, checksum) = found.map_or((0, 0), |(_, entry)| (entry.state(), entry.checksum()));
         // The token is as old as the miss: a change after the one makes the other stale.
         let changes = if found.is_none() { directory.changes(slotted) } else { 0 };
@@ -83,8 +83,8 @@ impl Tier {
 
     /// The position at which a frame's content was appended: the only one on that frame within the
     /// last revolution. Only for frames whose entry is linked, under the lock of its shard.
-    pub(crate) fn position_of(&self, frame: u32) -> Position {
-        self.control().ends.position_of(frame)
+    pub(crate) fn position_of(&self, entry: EntryNumber) -> Position {
+        self.control().ends.position_of(entry)
     }
 
     /// Takes a page that leaves the host's memory (the paper's Algorithm 1, section 4.3).
@@ -154,13 +154,13 @@ impl Tier {
             checksum,
             home: 0,
         };
-        let older_state = older.map(|frame| directory.state(frame));
+        let older_state = older.map(|entry| directory.state(entry));
         let mut flags = if through { 0 } else { dirty_since(self.inherited_since(older_state, oldest)) };
         if planted::is(Bug::WrittenInherited) {
             flags |= older_state.unwrap_or(0) & WRITTEN;
         }
         let replaced =
-            older.map(|frame| Replaced { state: directory.state(frame), position: self.position_of(frame) });
+            older.map(|entry| Replaced { state: directory.state(entry), position: self.position_of(entry) });
         let Some(place) = self.append_by(placement, kind, None, Reserve::Foreground, replaced) else {
             control.counters.stalls.count(1);
             return StageIn::Full;
@@ -173,8 +173,8 @@ impl Tier {
             shard.unlink(older);
         }
         planted::inside("stage-in: older version unlinked");
-        shard.link(place.frame, id, flags, checksum);
-        placement.entered(place.frame, id, older, !through);
+        shard.link(place.entry, id, flags, checksum);
+        placement.entered(place.entry, id, older, !through);
         planted::inside("stage-in: linked, not counted as filled");
         shard.changed();
         self.filled(place);
@@ -248,8 +248,8 @@ impl Tier {
         };
         planted::inside("offer: place given out");
         self.region.copy_in(place.memory, page);
-        shard.link(place.frame, id, 0, checksum);
-        placement.entered(place.frame, id, None, false);
+        shard.link(place.entry, id, 0, checksum);
+        placement.entered(place.entry, id, None, false);
         planted::inside("offer: linked, not counted as filled");
         self.filled(place);
         self.count(Event::StagedClean);
@@ -311,7 +311,7 @@ impl Tier {
 
     #[inline(always)]
     fn looked_up(&self, id: &PageId, seen: Seen<'_>, out: &mut [u8]) -> Lookup {
-        let Some((frame, entry)) = seen.found else {
+        let Some((at, entry)) = seen.found else {
             self.count(Event::Miss);
             placed!(self, placement => placement.missed(id));
             return Lookup::Miss(Token(seen.changes));
@@ -321,7 +321,7 @@ impl Tier {
             entry.refer(seen.state);
             planted::outside("lookup: referred");
         }
-        let home = placed!(self, placement => placement.hit(frame));
+        let frame = placed!(self, placement => placement.hit(at));
         let position = seen.position;
         if position >= self.control().ends.staged_from() {
             self.count(Event::HitInMemory);
@@ -334,7 +334,7 @@ impl Tier {
             self.count(Event::HitOnFlash);
         }
         Lookup::Flash(FlashPage {
-            offset: self.geometry.offset_of_frame(home),
+            offset: self.geometry.offset_of_frame(frame),
             position,
             checksum: seen.checksum,
             dirty: seen.state & DIRTY != 0,
@@ -392,7 +392,7 @@ impl Tier {
     pub fn holds(&self, id: &PageId) -> Option<bool> {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
-        shard.find(id).map(|frame| directory.state(frame) & DIRTY != 0)
+        shard.find(id).map(|entry| directory.state(entry) & DIRTY != 0)
     }
 
     /// The host's bytes as they were set last, or found at recovery.

@@ -61,15 +61,15 @@ impl Tier {
         let mut pages = Vec::new();
         let mut position = cursor.0.max(control.ends.front());
         while position < control.ends.rear() && pages.len() < max {
-            let frame = self.entry_of(position);
-            if directory.state(frame) & (VALID | DIRTY) == VALID | DIRTY {
+            let entry = self.entry_of(position);
+            if directory.state(entry) & (VALID | DIRTY) == VALID | DIRTY {
                 let flash = FlashPage {
                     offset: self.offset_of(position),
                     position,
-                    checksum: directory.checksum(frame),
+                    checksum: directory.checksum(entry),
                     dirty: true,
                 };
-                pages.push(DirtyPage { id: directory.id(frame), flash });
+                pages.push(DirtyPage { id: directory.id(entry), flash });
             }
             position += 1;
         }
@@ -94,15 +94,15 @@ impl Tier {
     pub fn mark_clean(&self, pages: &[DirtyPage]) {
         let directory = self.directory();
         for page in pages {
-            let frame = self.entry_of(page.flash.position);
+            let entry = self.entry_of(page.flash.position);
             let shard = directory.lock(directory.slot(&page.id), self.owner);
             let newest = shard.find(&page.id);
-            if newest == Some(frame) && self.position_of(frame) == page.flash.position {
+            if newest == Some(entry) && self.position_of(entry) == page.flash.position {
                 // The host may have had a page that is lost: an error has passed after all, or disk has it.
-                let found = is_lost(directory.state(frame)) && !planted::is(Bug::FoundStaysLost);
-                shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED | if found { LOST } else { 0 });
+                let found = is_lost(directory.state(entry)) && !planted::is(Bug::FoundStaysLost);
+                shard.clear_flags(entry, DIRTY | WRITTEN | DRAINED | if found { LOST } else { 0 });
                 if found {
-                    self.placement().found(frame);
+                    self.placement().found(entry);
                 }
                 planted::inside("mark clean: one page marked");
             } else if let Some(newer) = newest.filter(|_| planted::is(Bug::CleanedAlthoughChanged)) {
@@ -127,16 +127,16 @@ impl Tier {
         let control = self.control();
         let directory = self.directory();
         for position in Position::each(control.ends.front()..control.ends.rear().min(end)) {
-            let frame = self.entry_of(position);
-            if directory.state(frame) & (VALID | DIRTY) != VALID || !range.contains(&directory.id(frame)) {
+            let entry = self.entry_of(position);
+            if directory.state(entry) & (VALID | DIRTY) != VALID || !range.contains(&directory.id(entry)) {
                 continue;
             }
-            let id = directory.id(frame);
+            let id = directory.id(entry);
             let shard = directory.lock(directory.slot(&id), self.owner);
-            if shard.find(&id) == Some(frame) {
+            if shard.find(&id) == Some(entry) {
                 self.forgets(position);
-                shard.unlink(frame);
-                self.placement().forgotten(frame);
+                shard.unlink(entry);
+                self.placement().forgotten(entry);
                 shard.changed();
             }
         }

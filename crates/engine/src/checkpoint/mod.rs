@@ -267,12 +267,12 @@ impl Tier {
         let mut list = Vec::new();
         let mut cursor = from;
         while cursor < until && list.len() < self.geometry.batch_pages() as usize {
-            let frame = self.entry_of(cursor);
-            let state = directory.state(frame);
+            let entry = self.entry_of(cursor);
+            let state = directory.state(entry);
             if is_lost(state) {
-                self.drain_misses(&directory.id(frame), state);
+                self.drain_misses(&directory.id(entry), state);
             }
-            if needs_disk(state) && self.drain_awaits(&directory.id(frame), state, cursor) {
+            if needs_disk(state) && self.drain_awaits(&directory.id(entry), state, cursor) {
                 list.push(BatchPage { position: cursor, place: list.len() as u64 });
             }
             cursor += 1;
@@ -342,14 +342,14 @@ impl Tier {
             state & (VALID | WRITTEN) == VALID | WRITTEN && (state & DRAINED != 0 || position < synced_end)
         };
         for position in Position::each(control.ends.front()..control.ends.rear()) {
-            let frame = self.entry_of(position);
-            if !is_clean(directory.state(frame), position) {
+            let entry = self.entry_of(position);
+            if !is_clean(directory.state(entry), position) {
                 continue;
             }
-            let id = directory.id(frame);
+            let id = directory.id(entry);
             let shard = directory.lock(directory.slot(&id), self.owner);
-            if shard.find(&id) == Some(frame) && is_clean(directory.state(frame), position) {
-                shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED);
+            if shard.find(&id) == Some(entry) && is_clean(directory.state(entry), position) {
+                shard.clear_flags(entry, DIRTY | WRITTEN | DRAINED);
                 planted::inside("drain: one page marked clean");
             }
         }

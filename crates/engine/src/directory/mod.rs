@@ -21,7 +21,7 @@ use mezzanine_ground::region::{Region, Word};
 
 use crate::config::Geometry;
 use crate::directory::bucket::{Bucket, NO_LINK, tag_of};
-use crate::ids::{PageId, Sequence};
+use crate::ids::{EntryNumber, PageId, Sequence};
 use crate::planted::{self, Bug};
 
 /// Counters of changes per shard. Pages share them by hash, so a change elsewhere seldom refuses an
@@ -222,8 +222,8 @@ impl<'r> Directory<'r> {
     }
 
     #[inline]
-    fn entry(&self, frame: u32) -> &'r Entry {
-        self.region.at(frame as usize).expect("links and positions name frames that there are")
+    fn entry(&self, at: EntryNumber) -> &'r Entry {
+        self.region.at(at.0 as usize).expect("links and positions name entries that there are")
     }
 
     #[inline]
@@ -280,15 +280,15 @@ impl<'r> Directory<'r> {
         &self,
         slotted: Slotted,
         id: &PageId,
-        look: impl FnOnce(Option<(u32, &'r Entry)>) -> T,
+        look: impl FnOnce(Option<(EntryNumber, &'r Entry)>) -> T,
     ) -> Option<T> {
         self.undisturbed(slotted, || {
             let bucket = self.bucket(slotted);
             match bucket.first(slotted.tag()) {
                 Some(link) => {
-                    let frame = link.wrapping_sub(1);
-                    let entry: &Entry = self.region.at(frame as usize)?;
-                    entry.is(id).then(|| look(Some((frame, entry))))
+                    let at = EntryNumber(link.wrapping_sub(1));
+                    let entry: &Entry = self.region.at(at.0 as usize)?;
+                    entry.is(id).then(|| look(Some((at, entry))))
                 }
                 None => (bucket.chain().load(Ordering::Relaxed) == NO_LINK).then(|| look(None)),
             }
@@ -301,7 +301,7 @@ impl<'r> Directory<'r> {
         &self,
         slotted: Slotted,
         id: &PageId,
-        look: impl FnOnce(Option<(u32, &'r Entry)>) -> T,
+        look: impl FnOnce(Option<(EntryNumber, &'r Entry)>) -> T,
     ) -> Option<T> {
         self.undisturbed(slotted, || Some(look(self.walk(slotted, id, STEPS_MAX).ok()?)))
     }
@@ -312,12 +312,12 @@ impl<'r> Directory<'r> {
         slotted: Slotted,
         id: &PageId,
         steps_max: usize,
-    ) -> Result<Option<(u32, &'r Entry)>, Astray> {
+    ) -> Result<Option<(EntryNumber, &'r Entry)>, Astray> {
         let bucket = self.bucket(slotted);
         for link in bucket.candidates(slotted.tag()) {
-            let entry = self.entry(link - 1);
+            let entry = self.entry(EntryNumber(link - 1));
             if entry.is(id) {
-                return Ok(Some((link - 1, entry)));
+                return Ok(Some((EntryNumber(link - 1), entry)));
             }
         }
         let mut link = bucket.chain().load(Ordering::Relaxed);
@@ -325,9 +325,9 @@ impl<'r> Directory<'r> {
             if link == NO_LINK {
                 return Ok(None);
             }
-            let entry = self.entry(link - 1);
+            let entry = self.entry(EntryNumber(link - 1));
             if entry.is(id) {
-                return Ok(Some((link - 1, entry)));
+                return Ok(Some((EntryNumber(link - 1), entry)));
             }
             link = entry.link.load(Ordering::Relaxed);
         }
@@ -381,24 +381,24 @@ impl<'r> Directory<'r> {
         self.shards().iter().any(|shard| shard.lock.is_poisoned())
     }
 
-    pub(crate) fn state(&self, frame: u32) -> u32 {
-        self.entry(frame).state()
+    pub(crate) fn state(&self, at: EntryNumber) -> u32 {
+        self.entry(at).state()
     }
 
-    pub(crate) fn checksum(&self, frame: u32) -> u32 {
-        self.entry(frame).checksum()
+    pub(crate) fn checksum(&self, at: EntryNumber) -> u32 {
+        self.entry(at).checksum()
     }
 
-    pub(crate) fn id(&self, frame: u32) -> PageId {
-        let entry = self.entry(frame);
+    pub(crate) fn id(&self, at: EntryNumber) -> PageId {
+        let entry = self.entry(at);
         let words = [entry.id[0].load(Ordering::Relaxed), entry.id[1].load(Ordering::Relaxed)];
         PageId::from_words(words, entry.id_end.load(Ordering::Relaxed))
     }
 
     /// Makes the entry of a frame that holds no valid page the head of a group.
-    pub(crate) fn set_head(&self, frame: u32, head: &GroupHead) {
-        assert_eq!(self.state(frame) & VALID, 0, "invariant 5: a valid frame is being overwritten");
-        let entry = self.entry(frame);
+    pub(crate) fn set_head(&self, at: EntryNumber, head: &GroupHead) {
+        assert_eq!(self.state(at) & VALID, 0, "invariant 5: a valid frame is being overwritten");
+        let entry = self.entry(at);
         entry.id[0].store(head.sequence.number(), Ordering::Relaxed);
         entry.id[1].store(u64::from(head.pages) | u64::from(head.records) << 32, Ordering::Relaxed);
         entry.checksum.store(head.checksum, Ordering::Relaxed);
@@ -406,11 +406,11 @@ impl<'r> Directory<'r> {
     }
 
     /// The head of a group, if the frame is one.
-    pub(crate) fn head(&self, frame: u32) -> Option<GroupHead> {
-        if self.state(frame) & HEAD == 0 {
+    pub(crate) fn head(&self, at: EntryNumber) -> Option<GroupHead> {
+        if self.state(at) & HEAD == 0 {
             return None;
         }
-        let entry = self.entry(frame);
+        let entry = self.entry(at);
         let counts = entry.id[1].load(Ordering::Relaxed);
         Some(GroupHead {
             sequence: Sequence::from_number(entry.id[0].load(Ordering::Relaxed)),
@@ -421,20 +421,20 @@ impl<'r> Directory<'r> {
     }
 
     /// Marks the entry of a frame without a valid page as empty.
-    pub(crate) fn clear(&self, frame: u32) {
-        assert_eq!(self.state(frame) & VALID, 0, "a linked entry cannot be cleared");
-        self.entry(frame).state.store(0, Ordering::Release);
+    pub(crate) fn clear(&self, at: EntryNumber) {
+        assert_eq!(self.state(at) & VALID, 0, "a linked entry cannot be cleared");
+        self.entry(at).state.store(0, Ordering::Release);
     }
 }
 
 impl<'r> LockedShard<'r> {
     /// The frame that holds the valid version of `id`.
-    pub(crate) fn find(&self, id: &PageId) -> Option<u32> {
-        self.find_entry(id).map(|(frame, _)| frame)
+    pub(crate) fn find(&self, id: &PageId) -> Option<EntryNumber> {
+        self.find_entry(id).map(|(at, _)| at)
     }
 
     /// The frame that holds the valid version of `id`, and its entry.
-    pub(crate) fn find_entry(&self, id: &PageId) -> Option<(u32, &'r Entry)> {
+    pub(crate) fn find_entry(&self, id: &PageId) -> Option<(EntryNumber, &'r Entry)> {
         let Ok(found) = self.directory.walk(self.slotted, id, usize::MAX) else {
             unreachable!("a chain of links is no longer than the directory")
         };
@@ -449,56 +449,56 @@ impl<'r> LockedShard<'r> {
         }
     }
 
-    /// Makes `frame` the valid version of `id`. No other frame of the page may be linked.
-    pub(crate) fn link(&self, frame: u32, id: &PageId, flags: u32, checksum: u32) {
+    /// Makes the entry `at` the valid version of `id`. No other frame of the page may be linked.
+    pub(crate) fn link(&self, at: EntryNumber, id: &PageId, flags: u32, checksum: u32) {
         let directory = &self.directory;
-        assert_eq!(directory.state(frame) & VALID, 0, "invariant 5: a valid frame is being overwritten");
+        assert_eq!(directory.state(at) & VALID, 0, "invariant 5: a valid frame is being overwritten");
         debug_assert!(self.find(id).is_none(), "invariant 2: one valid frame per page");
         self.begin_change();
-        let entry = directory.entry(frame);
+        let entry = directory.entry(at);
         let ([a, b], c) = id.words();
         entry.id[0].store(a, Ordering::Relaxed);
         entry.id[1].store(b, Ordering::Relaxed);
         entry.id_end.store(c, Ordering::Relaxed);
         entry.checksum.store(checksum, Ordering::Relaxed);
         let bucket = directory.bucket(self.slotted);
-        if !bucket.insert(self.slotted.tag(), frame + 1) {
+        if !bucket.insert(self.slotted.tag(), at.0 + 1) {
             entry.link.store(bucket.chain().load(Ordering::Relaxed), Ordering::Relaxed);
-            bucket.chain().store(frame + 1, Ordering::Relaxed);
+            bucket.chain().store(at.0 + 1, Ordering::Relaxed);
         }
         entry.state.store(VALID | flags, Ordering::Release);
     }
 
-    /// Makes `frame` invalid.
+    /// Makes the entry `at` invalid.
     ///
     /// # Panics
     /// If it is not linked in this bucket.
-    pub(crate) fn unlink(&self, frame: u32) {
+    pub(crate) fn unlink(&self, at: EntryNumber) {
         let directory = &self.directory;
         self.begin_change();
         let bucket = directory.bucket(self.slotted);
-        if !bucket.remove(frame + 1) {
-            let mut at = bucket.chain();
+        if !bucket.remove(at.0 + 1) {
+            let mut word = bucket.chain();
             loop {
-                let link = at.load(Ordering::Relaxed);
+                let link = word.load(Ordering::Relaxed);
                 assert_ne!(link, NO_LINK, "invariant 2: a valid frame is linked in its bucket");
-                if link - 1 == frame {
+                if link - 1 == at.0 {
                     break;
                 }
-                at = &directory.entry(link - 1).link;
+                word = &directory.entry(EntryNumber(link - 1)).link;
             }
-            at.store(directory.entry(frame).link.load(Ordering::Relaxed), Ordering::Relaxed);
+            word.store(directory.entry(at).link.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        directory.entry(frame).state.store(0, Ordering::Release);
+        directory.entry(at).state.store(0, Ordering::Release);
     }
 
     // Flags change in one step, because lookups set one without the lock.
-    pub(crate) fn set_flags(&self, frame: u32, flags: u32) {
-        self.directory.entry(frame).state.fetch_or(flags, Ordering::AcqRel);
+    pub(crate) fn set_flags(&self, at: EntryNumber, flags: u32) {
+        self.directory.entry(at).state.fetch_or(flags, Ordering::AcqRel);
     }
 
-    pub(crate) fn clear_flags(&self, frame: u32, flags: u32) {
-        self.directory.entry(frame).state.fetch_and(!flags, Ordering::AcqRel);
+    pub(crate) fn clear_flags(&self, at: EntryNumber, flags: u32) {
+        self.directory.entry(at).state.fetch_and(!flags, Ordering::AcqRel);
     }
 
     /// Counts a change, so that offers of pages read before it are refused.

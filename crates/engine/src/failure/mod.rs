@@ -73,8 +73,8 @@ impl Tier {
     /// whole group that cannot be read.
     pub fn stuck_page(&self) -> Option<(PageId, Position)> {
         let Some(Failure::FlashRead { position }) = self.failure() else { return None };
-        let frame = self.entry_of(position);
-        let page = self.directory().head(frame).is_none();
-        page.then(|| (self.directory().id(frame), position))
+        let entry = self.entry_of(position);
+        let page = self.directory().head(entry).is_none();
+        page.then(|| (self.directory().id(entry), position))
     }
 }

@@ -77,9 +77,9 @@ impl Tier {
         directory.pass_locks(self.owner);
         let control = self.control();
         for position in Position::each(control.ends.front()..control.ends.rear()) {
-            let frame = self.entry_of(position);
-            if directory.state(frame) & VALID != 0 {
-                let id = directory.id(frame);
+            let entry = self.entry_of(position);
+            if directory.state(entry) & VALID != 0 {
+                let id = directory.id(entry);
                 if range.contains(&id) {
                     unlinked += u64::from(self.drop_matching(range, &id));
                     planted::outside("range drop: one page unlinked");
@@ -95,9 +95,9 @@ impl Tier {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
         shard.changed();
-        let Some(frame) = shard.find(id) else { return false };
-        shard.unlink(frame);
-        self.placement().left(frame);
+        let Some(entry) = shard.find(id) else { return false };
+        shard.unlink(entry);
+        self.placement().left(entry);
         true
     }
 

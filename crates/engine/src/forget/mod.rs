@@ -16,15 +16,15 @@ impl Tier {
     pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
-        let frame = self.entry_of(page.position);
-        if shard.find(id) == Some(frame)
-            && self.position_of(frame) == page.position
-            && (self.state_says_on_disk(directory.state(frame), page.position)
+        let entry = self.entry_of(page.position);
+        if shard.find(id) == Some(entry)
+            && self.position_of(entry) == page.position
+            && (self.state_says_on_disk(directory.state(entry), page.position)
                 || planted::is(Bug::DirtyForgotten))
         {
             self.forgets(page.position);
-            shard.unlink(frame);
-            self.placement().forgotten(frame);
+            shard.unlink(entry);
+            self.placement().forgotten(entry);
             planted::inside("forget clean: unlinked");
             shard.changed();
         }
@@ -56,14 +56,14 @@ impl Tier {
         if !planted::is(Bug::InvalidationUncounted) {
             shard.changed();
         }
-        let frame = shard.find(id);
-        if (frame.is_some() || self.may_return()) && !planted::is(Bug::NoTombstone) {
+        let entry = shard.find(id);
+        if (entry.is_some() || self.may_return()) && !planted::is(Bug::NoTombstone) {
             self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None, self.reserve_of_drops())?;
         }
         planted::inside("invalidate: tombstone appended");
-        if let Some(frame) = frame {
-            shard.unlink(frame);
-            self.placement().left(frame);
+        if let Some(entry) = entry {
+            shard.unlink(entry);
+            self.placement().left(entry);
             planted::inside("invalidate: unlinked");
         }
         self.placement().changed_on_disk(Some(id));

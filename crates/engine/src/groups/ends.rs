@@ -17,7 +17,7 @@
 use mezzanine_ground::region::Word;
 
 use crate::groups::ring::Ring;
-use crate::ids::Position;
+use crate::ids::{EntryNumber, Position};
 
 /// The ends that lookups read without the control lock, with what turns positions into entries.
 #[repr(C)]
@@ -112,10 +112,10 @@ impl Ends {
     /// 4. If the rear has passed a cut of the ring, the ring is the one after it; and before, either gives
     ///    the same positions and laps (see `resize`).
     #[inline(always)]
-    pub(crate) fn position_of(&self, frame: u32) -> Position {
+    pub(crate) fn position_of(&self, entry: EntryNumber) -> Position {
         let rear = self.rear();
         let lap = self.lap.get();
-        self.ring().last_position(frame, rear, lap)
+        self.ring().last_position(entry, rear, lap)
     }
 }
 

@@ -37,7 +37,7 @@ use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEAD
 use crate::groups::group::Replaced;
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
-use crate::ids::{IdRange, Position, Sequence, Version};
+use crate::ids::{EntryNumber, IdRange, Position, Sequence, Version};
 use crate::layout::NOTE_BYTES;
 use crate::placement::chosen::placed;
 use crate::placement::{QueuePlacement, Recorded};
@@ -46,7 +46,7 @@ use crate::planted::{self, Bug};
 /// Where an appended page goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    pub(crate) frame: u32,
+    pub(crate) entry: EntryNumber,
     pub(crate) memory: usize,
     sequence: Sequence,
 }
@@ -198,17 +198,17 @@ impl Tier {
         let summary = self.group_memory(sequence);
         let memory = self.page_of_group(summary, index);
         self.seal_if_full(group);
-        let frame = self.entry_of(next);
+        let entry = self.entry_of(next);
         if let RecordKind::Page { lsn, .. } = &kind {
             let recorded = Recorded { epoch: record.epoch, version: record.version, lsn: *lsn };
-            placement.assigned(frame, &kind, recorded);
+            placement.assigned(entry, &kind, recorded);
         }
         drop(guard);
         // The group waits for its pages, and so for what each thread does before it says that its page is
         // filled.
         self.store_record(summary, record, kind);
         planted::inside("append: record stored");
-        Some(Place { frame, memory, sequence })
+        Some(Place { entry, memory, sequence })
     }
 
     /// Appends a record that comes without a page. Under the control lock.

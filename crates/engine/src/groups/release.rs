@@ -122,20 +122,20 @@ impl Tier {
 
     /// Unlinks what is still valid on a frame that leaves the queue: disk has it.
     fn release(&self, position: Position) {
-        let frame = self.entry_of(position);
+        let entry = self.entry_of(position);
         let directory = self.directory();
         let counters = &self.control().counters;
-        let state = directory.state(frame);
+        let state = directory.state(entry);
         if state & VALID == 0 {
-            if directory.head(frame).is_none() {
+            if directory.head(entry).is_none() {
                 counters.left_invalid.count(1);
             }
             return;
         }
-        let id = directory.id(frame);
+        let id = directory.id(entry);
         let shard = directory.lock(directory.slot(&id), self.owner);
-        if shard.find(&id) == Some(frame) {
-            shard.unlink(frame);
+        if shard.find(&id) == Some(entry) {
+            shard.unlink(entry);
             planted::inside("release: unlinked, not counted as changed");
             shard.changed();
             counters.left_clean.count(1);

@@ -158,7 +158,7 @@ impl Tier {
     fn frames_to_cut(&self) -> u64 {
         let control = self.control();
         let (ring, frames) = (self.ring(), control.resize.frames.get());
-        let at = u64::from(ring.entry_of(control.ends.rear()));
+        let at = u64::from(ring.entry_of(control.ends.rear()).0);
         match () {
             () if frames > ring.frames => (ring.frames - at) % ring.frames,
             () if at <= frames => frames - at,

@@ -4,7 +4,7 @@
 //! the ring has been made larger or smaller (see `resize`), and then such that everything in the queue stayed
 //! where it was.
 
-use crate::ids::Position;
+use crate::ids::{EntryNumber, Position};
 /// The frames in use, and where position 0 would lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ring {
@@ -29,28 +29,28 @@ impl Ring {
     }
 
     #[inline]
-    pub(crate) fn entry_of(self, position: Position) -> u32 {
-        ((position.number() + self.shift) % self.frames) as u32
+    pub(crate) fn entry_of(self, position: Position) -> EntryNumber {
+        EntryNumber(((position.number() + self.shift) % self.frames) as u32)
     }
 
     /// Where the revolution of the position before `end` begins: the position of its frame 0, as a number. For
     /// an `end` that is not the first position.
     pub(crate) fn lap(self, end: Position) -> u64 {
         // Positions before the shift had frame 0 before there were any.
-        (end - 1).number().wrapping_sub(self.entry_of(end - 1).into())
+        (end - 1).number().wrapping_sub(self.entry_of(end - 1).0.into())
     }
 
-    /// The largest position below `end` that lies on `frame`, given the lap of `end`.
+    /// The largest position below `end` whose entry is `entry`, given the lap of `end`.
     #[inline]
-    pub(crate) fn last_position(self, frame: u32, end: Position, lap: u64) -> Position {
-        let position = lap.wrapping_add(frame.into());
+    pub(crate) fn last_position(self, entry: EntryNumber, end: Position, lap: u64) -> Position {
+        let position = lap.wrapping_add(entry.0.into());
         let later = position >= end.number();
         Position::from_number(if later { position.wrapping_sub(self.frames) } else { position })
     }
 
     /// Splits `frames` frames from `position` on at the end of the ring: (position, frames) runs.
     pub(crate) fn runs(self, position: Position, frames: u64) -> [(Position, u64); 2] {
-        let to_end = self.frames - u64::from(self.entry_of(position));
+        let to_end = self.frames - u64::from(self.entry_of(position).0);
         let first = frames.min(to_end);
         [(position, first), (position + first, frames - first)]
     }
@@ -67,11 +67,11 @@ mod tests {
                 let ring = Ring { frames, shift };
                 assert_eq!(Ring::from_packed(ring.packed()), ring);
                 for position in (0..3 * frames).map(Position::from_number) {
-                    let frame = ring.entry_of(position);
+                    let entry = ring.entry_of(position);
                     for end in (1..=frames).map(|more| position + more) {
-                        assert_eq!(ring.last_position(frame, end, ring.lap(end)), position);
+                        assert_eq!(ring.last_position(entry, end, ring.lap(end)), position);
                     }
-                    assert_eq!(Ring::with(frames, position, frame.into()), ring);
+                    assert_eq!(Ring::with(frames, position, entry.0.into()), ring);
                 }
             }
         }

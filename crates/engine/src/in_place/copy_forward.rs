@@ -87,11 +87,11 @@ impl InPlace<'_> {
         if let Some(newest) = newest {
             shard.unlink(newest);
         }
-        shard.link(place.frame, &id, state & !(VALID | HEAD) | HOMED, checksum);
+        shard.link(place.entry, &id, state & !(VALID | HEAD) | HOMED, checksum);
         planted::inside("copy_forward: linked, not counted as filled");
         {
             let _guard = homes.lock(self.owner);
-            homes.home(home).entry.store(place.frame, Relaxed);
+            homes.home(home).entry.store(place.entry.0, Relaxed);
         }
         self.filled(place);
         self.control().counters.relocated.count(1);

@@ -159,7 +159,7 @@ impl InPlace<'_> {
                 Step::Sync => homes.await_sync(home),
                 Step::Clean => {}
                 Step::Wait => {
-                    let id = self.directory().id(homes.home(home).entry.load(Relaxed));
+                    let id = self.directory().id(homes.home(home).entry());
                     homes.came_dirty(home, homes.key(&id));
                     break;
                 }
@@ -172,7 +172,7 @@ impl InPlace<'_> {
     /// What is to be done for the page of a home that is USED or LEAVING. Under the lock of the homes.
     fn step_for(&self, home: u32) -> Step {
         let homes = self.homes();
-        let entry = homes.home(home).entry.load(Relaxed);
+        let entry = homes.home(home).entry();
         let state = self.directory().state(entry);
         let position = self.position_of(entry);
         let durable = position < self.control().ends.staged_from() || state & HOMED != 0;
@@ -190,10 +190,10 @@ impl InPlace<'_> {
         let _guard = homes.lock(self.owner);
         let directory = self.directory();
         for page in self.batch_list() {
-            let frame = self.entry_of(page.position);
+            let entry = self.entry_of(page.position);
             // The home of a page that was superseded meanwhile may be another one's already.
-            if directory.state(frame) & (VALID | WRITTEN) == VALID | WRITTEN {
-                homes.push_written(homes.of_entry(frame));
+            if directory.state(entry) & (VALID | WRITTEN) == VALID | WRITTEN {
+                homes.push_written(homes.of_entry(entry));
             }
         }
     }
@@ -219,18 +219,18 @@ impl InPlace<'_> {
         let homes = self.homes();
         let directory = self.directory();
         for page in refused {
-            let frame = self.entry_of(page.position);
+            let entry = self.entry_of(page.position);
             // The home of a page that was superseded meanwhile may be another one's already.
-            if !needs_disk(directory.state(frame)) {
+            if !needs_disk(directory.state(entry)) {
                 continue;
             }
-            let home = homes.of_entry(frame);
+            let home = homes.of_entry(entry);
             match homes.state(home) {
                 HomeState::Leaving if planted::is(Bug::RefusedLeavesStill) => {
                     homes.push_leaving(home);
                 }
                 HomeState::Leaving => self.stays(home),
-                HomeState::Used => homes.came_dirty(home, homes.key(&directory.id(frame))),
+                HomeState::Used => homes.came_dirty(home, homes.key(&directory.id(entry))),
                 _ => {}
             }
         }
@@ -278,7 +278,7 @@ impl InPlace<'_> {
     fn mark_synced(&self, home: u32, number: u32) {
         let homes = self.homes();
         let directory = self.directory();
-        let id = directory.id(homes.home(home).entry.load(Relaxed));
+        let id = directory.id(homes.home(home).entry());
         {
             let shard = directory.lock(directory.slot(&id), self.owner);
             let Some(entry) = shard.find(&id).filter(|&entry| homes.of_entry(entry) == home) else { return };

@@ -72,7 +72,7 @@ use mezzanine_ground::replacement::{Order, PageKey};
 use crate::config::PlacedGeometry;
 use crate::core::Tier;
 use crate::directory::VALID;
-use crate::ids::{Frame, PageId, Position, Sequence, Version};
+use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence, Version};
 use crate::placement::Recorded;
 use crate::planted::{self, Bug};
 use crate::stage_out::bad_list::BAD_MAX;
@@ -160,6 +160,11 @@ pub(crate) struct DeferredFree {
 shared!(Placed, Home, DeferredFree);
 
 impl Home {
+    /// The entry of its page's newest record.
+    fn entry(&self) -> EntryNumber {
+        EntryNumber(self.entry.load(Relaxed))
+    }
+
     /// The version of its page.
     fn version(&self) -> Version {
         Version::from_number(self.version.get())
@@ -263,8 +268,8 @@ impl<'r> Homes<'r> {
     }
 
     /// The home that an entry names. Its word is written before the entry is linked.
-    pub(crate) fn of_entry(&self, entry: u32) -> u32 {
-        self.of_entries[entry as usize].load(Relaxed)
+    pub(crate) fn of_entry(&self, entry: EntryNumber) -> u32 {
+        self.of_entries[entry.0 as usize].load(Relaxed)
     }
 
     fn order(&self) -> Order<'r> {
@@ -386,10 +391,10 @@ impl InPlace<'_> {
     }
 
     /// The home that an entry names.
-    fn home_of(&self, entry: u32) -> u32 {
+    fn home_of(&self, entry: EntryNumber) -> u32 {
         let positions = self.geometry_in_place.positions as usize;
         let words: &[AtomicU32] = self.region.slice(self.geometry.layout.placed.of_entries, positions);
-        words[entry as usize].load(Relaxed)
+        words[entry.0 as usize].load(Relaxed)
     }
 
     /// Whether there is a home for a page that comes in. Under the control lock.
@@ -416,9 +421,9 @@ impl InPlace<'_> {
     }
 
     /// Notes what the record at `entry` says of its page. Under the control lock; the entry is not linked.
-    fn name_home(&self, entry: u32, home: u32, recorded: Recorded) {
+    fn name_home(&self, entry: EntryNumber, home: u32, recorded: Recorded) {
         let homes = self.homes();
-        homes.of_entries[entry as usize].store(home, Relaxed);
+        homes.of_entries[entry.0 as usize].store(home, Relaxed);
         let home = homes.home(home);
         home.epoch.store(recorded.epoch, Relaxed);
         home.version.set(recorded.version.number());
@@ -427,7 +432,7 @@ impl InPlace<'_> {
 
     /// The page has a home, at the entry that was just linked; `older` is the home of the version that it
     /// supersedes. Under the lock of the page's shard.
-    pub(crate) fn placed(&self, entry: u32, id: &PageId, older: Option<u32>, dirty: bool) {
+    pub(crate) fn placed(&self, entry: EntryNumber, id: &PageId, older: Option<u32>, dirty: bool) {
         let homes = self.homes();
         let newest = self.newest_group();
         let _guard = homes.lock(self.owner);
@@ -438,7 +443,7 @@ impl InPlace<'_> {
             homes.set_state(older, HomeState::Deferred);
             homes.defer_free(older, newest);
         }
-        homes.home(home).entry.store(entry, Relaxed);
+        homes.home(home).entry.store(entry.0, Relaxed);
         homes.set_state(home, HomeState::Used);
         homes.came(home, homes.key(id), dirty);
     }
@@ -453,13 +458,13 @@ impl InPlace<'_> {
         homes.set_state(home, HomeState::Deferred);
         homes.defer_free(home, newest);
         if let Some(slots) = homes.slots {
-            slots.invalidate(home, &self.directory().id(homes.home(home).entry.load(Relaxed)));
+            slots.invalidate(home, &self.directory().id(homes.home(home).entry()));
         }
     }
 
     /// The page at `entry` was unlinked, and no record says so: its home is kept until the front has passed
     /// its record. Under the lock of the page's shard.
-    pub(crate) fn leak(&self, entry: u32) {
+    pub(crate) fn leak(&self, entry: EntryNumber) {
         let homes = self.homes();
         if homes.slots.is_some() {
             // Its slot says so.
@@ -473,7 +478,7 @@ impl InPlace<'_> {
 
     /// The page at `entry` is lost: nothing is read at its home any more, and it leaves only for a newer
     /// version. Under the lock of its shard.
-    pub(crate) fn keep_home(&self, entry: u32) {
+    pub(crate) fn keep_home(&self, entry: EntryNumber) {
         let homes = self.homes();
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
@@ -483,7 +488,7 @@ impl InPlace<'_> {
 
     /// The page at `entry` is lost no more, and clean: it may leave like any other. Under the lock of its
     /// shard.
-    pub(crate) fn give_home_back(&self, entry: u32) {
+    pub(crate) fn give_home_back(&self, entry: EntryNumber) {
         let homes = self.homes();
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
@@ -512,7 +517,7 @@ impl InPlace<'_> {
                 continue;
             }
             let home = homes.of_entry(entry);
-            if homes.state(home) == HomeState::Leaked && homes.home(home).entry.load(Relaxed) == entry {
+            if homes.state(home) == HomeState::Leaked && homes.home(home).entry() == entry {
                 homes.set_state(home, HomeState::Deferred);
                 homes.defer_free(home, states_it);
             }

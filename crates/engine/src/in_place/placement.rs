@@ -6,13 +6,13 @@ use crate::answers::FlashPage;
 use crate::directory::{LOST, LockedShard, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId, Position, Sequence};
+use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
 use crate::placement::{FlashWrite, Placement, QueueRules, Recorded, Step, Tried};
 use crate::stage_out::batch::BatchPage;
 
 impl Placement for InPlace<'_> {
-    fn frame_at(&self, entry: u32) -> Frame {
+    fn frame_at(&self, entry: EntryNumber) -> Frame {
         Frame(self.home_of(entry))
     }
 
@@ -37,7 +37,7 @@ impl Placement for InPlace<'_> {
         self.is_admitted(id, referenced)
     }
 
-    fn holds_back(&self, id: &PageId, older: Option<u32>) -> bool {
+    fn holds_back(&self, id: &PageId, older: Option<EntryNumber>) -> bool {
         self.slot_holds_back(id, older)
     }
 
@@ -53,17 +53,17 @@ impl Placement for InPlace<'_> {
         true
     }
 
-    fn assigned(&self, entry: u32, record: &RecordKind, recorded: Recorded) {
+    fn assigned(&self, entry: EntryNumber, record: &RecordKind, recorded: Recorded) {
         if let RecordKind::Page { home, .. } = record {
             self.name_home(entry, *home, recorded);
         }
     }
 
-    fn entered(&self, entry: u32, id: &PageId, older: Option<u32>, dirty: bool) {
+    fn entered(&self, entry: EntryNumber, id: &PageId, older: Option<EntryNumber>, dirty: bool) {
         self.placed(entry, id, older.map(|older| self.homes().of_entry(older)), dirty);
     }
 
-    fn hit(&self, entry: u32) -> Frame {
+    fn hit(&self, entry: EntryNumber) -> Frame {
         Frame(self.refer(entry))
     }
 
@@ -82,11 +82,11 @@ impl Placement for InPlace<'_> {
         state & VALID != 0
     }
 
-    fn left(&self, entry: u32) {
+    fn left(&self, entry: EntryNumber) {
         self.unplaced(self.homes().of_entry(entry));
     }
 
-    fn forgotten(&self, entry: u32) {
+    fn forgotten(&self, entry: EntryNumber) {
         self.leak(entry);
     }
 
@@ -94,13 +94,13 @@ impl Placement for InPlace<'_> {
         self.slot_changed_on_disk(page);
     }
 
-    fn carry_lost(&self, shard: &LockedShard<'_>, entry: u32) -> Carried {
+    fn carry_lost(&self, shard: &LockedShard<'_>, entry: EntryNumber) -> Carried {
         shard.set_flags(entry, LOST);
         self.keep_home(entry);
         Carried::Appended
     }
 
-    fn found(&self, entry: u32) {
+    fn found(&self, entry: EntryNumber) {
         self.give_home_back(entry);
     }
 
@@ -252,7 +252,7 @@ impl Placement for InPlace<'_> {
         self.ends().lock.is_poisoned()
     }
 
-    fn replay(&self, record: &Record, entry: u32) {
+    fn replay(&self, record: &Record, entry: EntryNumber) {
         self.replay_home(record, entry);
     }
 

@@ -32,7 +32,7 @@ use crate::answers::FlashPage;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId, Position, Sequence, Version};
+use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence, Version};
 use crate::stage_out::batch::BatchPage;
 
 /// What a placement does without I/O when it is asked for work.
@@ -100,7 +100,7 @@ pub(crate) struct Recorded {
 /// own after them.
 pub(crate) trait Placement {
     /// The frame of the page at an entry, also of one that was just unlinked.
-    fn frame_at(&self, entry: u32) -> Frame;
+    fn frame_at(&self, entry: EntryNumber) -> Frame;
 
     /// Pages that flash has room for.
     fn page_frames(&self) -> u64;
@@ -122,7 +122,7 @@ pub(crate) trait Placement {
 
     /// Whether the host must not write another version of a page to disk yet; see
     /// [`Tier::before_disk_write`]. `older` is its entry. Under the lock of its shard.
-    fn holds_back(&self, id: &PageId, older: Option<u32>) -> bool;
+    fn holds_back(&self, id: &PageId, older: Option<EntryNumber>) -> bool;
 
     /// Whether there is a frame for a page that comes in. Under the control lock.
     fn has_room(&self) -> bool;
@@ -132,16 +132,16 @@ pub(crate) trait Placement {
     fn assign(&self, record: &mut RecordKind) -> bool;
 
     /// The record was appended and is this entry's, which is not linked yet. Under the control lock.
-    fn assigned(&self, entry: u32, record: &RecordKind, recorded: Recorded);
+    fn assigned(&self, entry: EntryNumber, record: &RecordKind, recorded: Recorded);
 
     /// The page was linked at `entry`; `older` is the entry of the version that it supersedes. Under the lock
     /// of its shard.
-    fn entered(&self, entry: u32, id: &PageId, older: Option<u32>, dirty: bool);
+    fn entered(&self, entry: EntryNumber, id: &PageId, older: Option<EntryNumber>, dirty: bool);
 
     // A page is looked up.
 
     /// A lookup has found the page at `entry`: its frame.
-    fn hit(&self, entry: u32) -> Frame;
+    fn hit(&self, entry: EntryNumber) -> Frame;
 
     /// A lookup has not found the page.
     fn missed(&self, id: &PageId);
@@ -155,20 +155,20 @@ pub(crate) trait Placement {
     // A page goes.
 
     /// The page at `entry` was unlinked, and a record that says so appended. Under the lock of its shard.
-    fn left(&self, entry: u32);
+    fn left(&self, entry: EntryNumber);
 
     /// The page at `entry` was unlinked, and no record says so. Under the lock of its shard.
-    fn forgotten(&self, entry: u32);
+    fn forgotten(&self, entry: EntryNumber);
 
     /// The host has changed a page on disk, or a range of pages, or is about to.
     fn changed_on_disk(&self, page: Option<&PageId>);
 
     /// The page at `entry` is lost: its name stays until a newer version comes. Under the lock of its
     /// shard.
-    fn carry_lost(&self, shard: &LockedShard<'_>, entry: u32) -> Carried;
+    fn carry_lost(&self, shard: &LockedShard<'_>, entry: EntryNumber) -> Carried;
 
     /// The page at `entry` is lost no more, and clean. Under the lock of its shard.
-    fn found(&self, entry: u32);
+    fn found(&self, entry: EntryNumber);
 
     /// The frame could not be read. Under the control lock.
     fn read_failed(&self, frame: Frame);
@@ -258,7 +258,7 @@ pub(crate) trait Placement {
     fn is_poisoned(&self) -> bool;
 
     /// Takes up where the page of a record lies that is about to be linked at `entry`. At recovery.
-    fn replay(&self, record: &Record, entry: u32);
+    fn replay(&self, record: &Record, entry: EntryNumber);
 
     /// All records have been replayed.
     ///

@@ -14,7 +14,7 @@ use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId, Position, Sequence};
+use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
 use crate::queue::Queue;
 use crate::stage_out::batch::BatchPage;
@@ -85,11 +85,11 @@ impl<'t> Scattered<'t> {
     }
 
     /// The frame of an entry is free when the group is durable that is open, or opened next.
-    fn give_up(&self, entry: u32) {
+    fn give_up(&self, entry: EntryNumber) {
         let control = self.control();
         let states_it = control.append.open().unwrap_or_else(|| control.groups.next());
         let mut lists = self.lists();
-        if let Some(frame) = lists.of_entry.remove(&entry) {
+        if let Some(frame) = lists.of_entry.remove(&entry.0) {
             match self.places.hasty {
                 true => lists.free.push(frame),
                 false => lists.leaving.push((states_it, frame)),
@@ -99,8 +99,8 @@ impl<'t> Scattered<'t> {
 }
 
 impl Placement for Scattered<'_> {
-    fn frame_at(&self, entry: u32) -> Frame {
-        Frame(self.lists().of_entry.get(&entry).copied().unwrap_or(entry))
+    fn frame_at(&self, entry: EntryNumber) -> Frame {
+        Frame(self.lists().of_entry.get(&entry.0).copied().unwrap_or(entry.0))
     }
 
     fn page_frames(&self) -> u64 {
@@ -123,7 +123,7 @@ impl Placement for Scattered<'_> {
         true
     }
 
-    fn holds_back(&self, _: &PageId, _: Option<u32>) -> bool {
+    fn holds_back(&self, _: &PageId, _: Option<EntryNumber>) -> bool {
         false
     }
 
@@ -138,20 +138,20 @@ impl Placement for Scattered<'_> {
         true
     }
 
-    fn assigned(&self, entry: u32, record: &RecordKind, _: Recorded) {
+    fn assigned(&self, entry: EntryNumber, record: &RecordKind, _: Recorded) {
         if let RecordKind::Page { home, .. } = record {
-            let before = self.lists().of_entry.insert(entry, *home);
+            let before = self.lists().of_entry.insert(entry.0, *home);
             assert_eq!(before, None, "the entry has been given up before it is another page's");
         }
     }
 
-    fn entered(&self, _: u32, _: &PageId, older: Option<u32>, _: bool) {
+    fn entered(&self, _: EntryNumber, _: &PageId, older: Option<EntryNumber>, _: bool) {
         if let Some(older) = older {
             self.give_up(older);
         }
     }
 
-    fn hit(&self, entry: u32) -> Frame {
+    fn hit(&self, entry: EntryNumber) -> Frame {
         self.frame_at(entry)
     }
 
@@ -159,7 +159,7 @@ impl Placement for Scattered<'_> {
 
     fn still_holds(&self, page: &FlashPage) -> bool {
         let entry = self.entry_of(page.position);
-        let frame = self.lists().of_entry.get(&entry).copied();
+        let frame = self.lists().of_entry.get(&entry.0).copied();
         frame.is_some_and(|frame| self.geometry.offset_of_frame(Frame(frame)) == page.offset)
     }
 
@@ -167,21 +167,21 @@ impl Placement for Scattered<'_> {
         state & crate::directory::VALID != 0
     }
 
-    fn left(&self, entry: u32) {
+    fn left(&self, entry: EntryNumber) {
         self.give_up(entry);
     }
 
-    fn forgotten(&self, entry: u32) {
+    fn forgotten(&self, entry: EntryNumber) {
         self.give_up(entry);
     }
 
     fn changed_on_disk(&self, _: Option<&PageId>) {}
 
-    fn carry_lost(&self, _: &LockedShard<'_>, _: u32) -> Carried {
+    fn carry_lost(&self, _: &LockedShard<'_>, _: EntryNumber) -> Carried {
         Carried::NoRoom
     }
 
-    fn found(&self, _: u32) {}
+    fn found(&self, _: EntryNumber) {}
 
     fn read_failed(&self, _: Frame) {}
 
@@ -210,7 +210,7 @@ impl Placement for Scattered<'_> {
         let (page_size, memory) = (self.geometry.page_size(), self.group_memory(sequence));
         let summary_bytes = self.geometry.summary_frames() as usize * page_size;
         let summary = self.staged_bytes(memory, summary_bytes);
-        let offset = self.geometry.offset_of_frame(Frame(self.entry_of(group.position())));
+        let offset = self.geometry.offset_of_frame(self.entry_of(group.position()).frame_in_queue());
         let mut writes = vec![FlashWrite { offset, memory, bytes: summary_bytes }];
         let records = (0..group.records() as usize).filter_map(|index| GroupSummary::record(summary, index));
         let frames = records.filter_map(|record| match record.kind {
@@ -297,7 +297,7 @@ impl Placement for Scattered<'_> {
         false
     }
 
-    fn replay(&self, _: &Record, _: u32) {}
+    fn replay(&self, _: &Record, _: EntryNumber) {}
 
     fn settle(&self) -> Result<(), Position> {
         Ok(())

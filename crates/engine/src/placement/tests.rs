@@ -9,7 +9,7 @@ use crate::answers::{FlashPage, Lookup, StageKind};
 use crate::config::{Design, TierConfig};
 use crate::directory::{HOMED, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
-use crate::ids::{Frame, IdRange, PageId, Sequence};
+use crate::ids::{EntryNumber, Frame, IdRange, PageId, Sequence};
 use crate::jobs::{Job, Written};
 use common::{Host, carry_out, page};
 
@@ -190,7 +190,7 @@ impl Watched {
             );
         }
         let directory = host.tier.directory();
-        for entry in 0..host.tier.geometry.entries() as u32 {
+        for entry in EntryNumber::all(host.tier.geometry.entries()) {
             let flash_has = host.tier.position_of(entry) < host.tier.control().ends.staged_from()
                 || directory.state(entry) & HOMED != 0;
             let lies_there =
@@ -216,7 +216,7 @@ impl Watched {
                     return (record, None);
                 };
                 let position = group.position() + tier.geometry.summary_frames() + index;
-                let frame = if apart { home } else { tier.entry_of(position) };
+                let frame = if apart { home } else { tier.entry_of(position).0 };
                 let bytes = tier.staged_bytes(tier.staged_page(group, index), PAGE);
                 index += 1;
                 // One that stays where it is was only named again.

@@ -2,7 +2,7 @@
 
 use crate::format::RecordKind;
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, Position};
+use crate::ids::{EntryNumber, Frame, Position};
 use crate::planted::{self, Bug};
 use crate::queue::Queue;
 
@@ -11,7 +11,7 @@ impl Queue<'_> {
     #[cold]
     fn bad_between(&self, from: Position, to: Position) -> u64 {
         let ring = self.ring();
-        let first = u64::from(ring.entry_of(from));
+        let first = u64::from(ring.entry_of(from).0);
         let between = |listed: u64| {
             listed > 0
                 && listed <= ring.frames
@@ -46,7 +46,7 @@ impl Queue<'_> {
     /// Gives the open group void records for frames that nothing is put in, up to the next good one.
     pub(super) fn pass_listed(&self, group: &StagingGroup) -> bool {
         let next = || group.position() + self.geometry.summary_frames() + group.pages();
-        while self.is_bad(Frame(self.entry_of(next()))) {
+        while self.is_bad(self.entry_of(next()).frame_in_queue()) {
             if !self.has_place(group) {
                 return false;
             }
@@ -56,8 +56,8 @@ impl Queue<'_> {
     }
 
     /// Gives the next place of a group to nothing. Under the control lock.
-    fn push_void(&self, group: &StagingGroup, frame: u32) {
-        self.directory().clear(frame);
+    fn push_void(&self, group: &StagingGroup, entry: EntryNumber) {
+        self.directory().clear(entry);
         self.push_record(group, RecordKind::Void);
         group.take_page();
         group.page_is_filled();
@@ -105,6 +105,7 @@ impl Queue<'_> {
     }
 
     fn is_good_start(&self, position: Position) -> bool {
-        (0..self.geometry.summary_frames()).all(|frame| !self.is_bad(Frame(self.entry_of(position + frame))))
+        (0..self.geometry.summary_frames())
+            .all(|frame| !self.is_bad(self.entry_of(position + frame).frame_in_queue()))
     }
 }

@@ -17,7 +17,7 @@ use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId, Position, Sequence};
+use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
 use crate::placement::{FlashWrite, Placement, QueueRules, Recorded, Step, Tried};
 use crate::planted::{self, Bug};
@@ -48,8 +48,8 @@ impl<'t> Queue<'t> {
 
 impl Placement for Queue<'_> {
     #[inline(always)]
-    fn frame_at(&self, entry: u32) -> Frame {
-        Frame(entry)
+    fn frame_at(&self, entry: EntryNumber) -> Frame {
+        entry.frame_in_queue()
     }
 
     fn page_frames(&self) -> u64 {
@@ -77,7 +77,7 @@ impl Placement for Queue<'_> {
     }
 
     #[inline(always)]
-    fn holds_back(&self, _: &PageId, _: Option<u32>) -> bool {
+    fn holds_back(&self, _: &PageId, _: Option<EntryNumber>) -> bool {
         false
     }
 
@@ -93,14 +93,14 @@ impl Placement for Queue<'_> {
     }
 
     #[inline(always)]
-    fn assigned(&self, _: u32, _: &RecordKind, _: Recorded) {}
+    fn assigned(&self, _: EntryNumber, _: &RecordKind, _: Recorded) {}
 
     #[inline(always)]
-    fn entered(&self, _: u32, _: &PageId, _: Option<u32>, _: bool) {}
+    fn entered(&self, _: EntryNumber, _: &PageId, _: Option<EntryNumber>, _: bool) {}
 
     #[inline(always)]
-    fn hit(&self, entry: u32) -> Frame {
-        Frame(entry)
+    fn hit(&self, entry: EntryNumber) -> Frame {
+        entry.frame_in_queue()
     }
 
     #[inline(always)]
@@ -116,17 +116,17 @@ impl Placement for Queue<'_> {
         true
     }
 
-    fn left(&self, _: u32) {}
+    fn left(&self, _: EntryNumber) {}
 
-    fn forgotten(&self, _: u32) {}
+    fn forgotten(&self, _: EntryNumber) {}
 
     fn changed_on_disk(&self, _: Option<&PageId>) {}
 
-    fn carry_lost(&self, shard: &LockedShard<'_>, entry: u32) -> Carried {
+    fn carry_lost(&self, shard: &LockedShard<'_>, entry: EntryNumber) -> Carried {
         self.append_lost(shard, self.position_of(entry), None)
     }
 
-    fn found(&self, _: u32) {}
+    fn found(&self, _: EntryNumber) {}
 
     fn read_failed(&self, frame: Frame) {
         self.list_bad(frame);
@@ -223,7 +223,7 @@ impl Placement for Queue<'_> {
         false
     }
 
-    fn replay(&self, _: &Record, _: u32) {}
+    fn replay(&self, _: &Record, _: EntryNumber) {}
 
     fn settle(&self) -> Result<(), Position> {
         Ok(())

@@ -39,7 +39,7 @@ use crate::config::{ConfigError, Geometry};
 use crate::core::Tier;
 use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
 use crate::groups::ring::Ring;
-use crate::ids::{Frame, Position, Sequence, Version};
+use crate::ids::{Position, Sequence, Version};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -425,7 +425,7 @@ impl Scan<'_, '_> {
             return Err(damaged(&what, self.offset_of(position)));
         }
         // Nothing lies outside of the queue.
-        let entries = Position::each(front..chain.position).map(|at| self.ring.entry_of(at).into());
+        let entries = Position::each(front..chain.position).map(|at| self.ring.entry_of(at));
         (self.report.valid, self.report.dirty) = tier.valid_and_dirty_of(entries);
         Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note, log })
     }
@@ -482,7 +482,7 @@ impl Scan<'_, '_> {
 
     fn offset_of(&self, position: Position) -> u64 {
         match &self.geometry.journal {
-            None => self.geometry.offset_of_frame(Frame(self.ring.entry_of(position))),
+            None => self.geometry.offset_of_frame(self.ring.entry_of(position).frame_in_queue()),
             // What is not known to be a page's is a summary.
             Some(journal) => journal.offset,
         }

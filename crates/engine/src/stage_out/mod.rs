@@ -37,7 +37,7 @@ use crate::directory::{
 };
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::Reserve;
-use crate::ids::{Frame, Position};
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::refused::Again;
@@ -268,7 +268,7 @@ impl Tier {
         if unread && !self.flash_is_silent() && !planted::is(Bug::BadSummaryForgotten) {
             // Of several frames nothing tells which one it is.
             Position::each(group..self.page_position(group, 0))
-                .for_each(|position| self.note_bad(Frame(self.entry_of(position))));
+                .for_each(|position| self.note_bad(self.entry_of(position).frame_in_queue()));
         }
     }
 
@@ -297,20 +297,20 @@ impl Tier {
 
     /// Appends a page of one of the batch's groups at the rear again; false if it must leave after all.
     fn second_chance(&self, page: BatchPage, record: &Record) -> bool {
-        let old_frame = self.entry_of(page.position);
+        let old_entry = self.entry_of(page.position);
         let directory = self.directory();
-        let id = directory.id(old_frame);
+        let id = directory.id(old_entry);
         let RecordKind::Page { id: recorded, lsn, checksum, .. } = record.kind else { return false };
         if recorded != id {
             return false;
         }
         let shard = directory.lock(directory.slot(&id), self.owner);
         // Invariant 7: it keeps its version, so it must still be the newest when it is appended.
-        let newest = shard.find(&id) == Some(old_frame);
+        let newest = shard.find(&id) == Some(old_entry);
         if !newest && !planted::is(Bug::SecondChanceUnchecked) {
             return false;
         }
-        let state = directory.state(old_frame);
+        let state = directory.state(old_entry);
         let mut flags = state & !(VALID | REFERENCED | HEAD);
         let dirty = flags & DIRTY != 0 && !planted::is(Bug::SecondChanceRecordedClean);
         let kind = RecordKind::Page { id, dirty, second_chance: true, lost: false, lsn, checksum, home: 0 };

@@ -21,7 +21,7 @@ use mezzanine_ground::region::Word;
 use crate::core::Tier;
 use crate::directory::{GroupHead, VALID, WRITTEN, needs_disk};
 use crate::failure::latch::Failure;
-use crate::ids::{IdRange, PageId, Position};
+use crate::ids::{EntryNumber, IdRange, PageId, Position};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::PLACE_BITS;
@@ -161,13 +161,13 @@ impl Tier {
             self.control().batch.carries(Load::Groups) && page.position >= self.control().batch.end()
         };
         for page in self.batch_list().filter(|page| !refused.contains(page) && !stays(page)) {
-            let frame = self.entry_of(page.position);
-            let id = directory.id(frame);
+            let entry = self.entry_of(page.position);
+            let id = directory.id(entry);
             let shard = directory.lock(directory.slot(&id), self.owner);
             // The frame is not given to another page while the batch holds it.
             let newest = shard.find(&id);
-            if directory.state(frame) & VALID != 0 && newest == Some(frame) {
-                shard.set_flags(frame, WRITTEN | flags);
+            if directory.state(entry) & VALID != 0 && newest == Some(entry) {
+                shard.set_flags(entry, WRITTEN | flags);
                 planted::inside("disk written: one page marked");
             } else if let Some(newer) = newest.filter(|_| planted::is(Bug::WrittenForNewerVersion)) {
                 shard.set_flags(newer, WRITTEN | flags);
@@ -225,9 +225,9 @@ impl Tier {
         }
     }
 
-    /// The frame on which a position lies.
+    /// The entry of what was appended at a position.
     #[inline]
-    pub(crate) fn entry_of(&self, position: Position) -> u32 {
+    pub(crate) fn entry_of(&self, position: Position) -> EntryNumber {
         self.ring().entry_of(position)
     }
 

@@ -27,7 +27,7 @@ use crate::directory::{
 };
 use crate::format::{Record, RecordKind};
 use crate::groups::group::Reserve;
-use crate::ids::{IdRange, PageId, Position, Version};
+use crate::ids::{EntryNumber, IdRange, PageId, Position, Version};
 use crate::placement::Carried;
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
@@ -95,13 +95,13 @@ impl Tier {
     pub(crate) fn judge_unreadable(&self, position: Position, needed: bool) -> Result<(), Unread> {
         planted::outside("unreadable: not judged yet");
         let directory = self.directory();
-        let frame = self.entry_of(position);
-        let id = directory.id(frame);
+        let entry = self.entry_of(position);
+        let id = directory.id(entry);
         let shard = directory.lock(directory.slot(&id), self.owner);
-        if shard.find(&id) != Some(frame) && !planted::is(Bug::DeadPageMissed) {
+        if shard.find(&id) != Some(entry) && !planted::is(Bug::DeadPageMissed) {
             return Ok(());
         }
-        let state = directory.state(frame);
+        let state = directory.state(entry);
         // One that was lost before, and not carried on, is being dropped, and was counted.
         if is_lost(state) && !planted::is(Bug::LostCountedAgain) {
             return Ok(());
@@ -117,7 +117,7 @@ impl Tier {
         }
         self.control().counters.unreadable.count(1);
         if !self.flash_is_silent() {
-            self.note_bad(self.placement().frame_at(frame));
+            self.note_bad(self.placement().frame_at(entry));
         }
         if state & DIRTY == 0 && !planted::is(Bug::DeadPageMissed) {
             // Without room it leaves all the same: that costs something only if a crash comes before the
@@ -132,7 +132,7 @@ impl Tier {
             return Err(Unread::OnlyCopy(position));
         }
         self.drain_misses(&id, state);
-        match self.placement().carry_lost(&shard, frame) {
+        match self.placement().carry_lost(&shard, entry) {
             Carried::Appended => {}
             Carried::Dropped if planted::is(Bug::LostCountedAgain) => {}
             // It is gone in a moment, and nobody has lost it.
@@ -155,15 +155,15 @@ impl Tier {
         let control = self.control();
         if control.lost.get() >= self.lost_max() && !planted::is(Bug::RewrittenStaysLost) {
             // Some may have been written anew.
-            control.lost.set(self.lost_frames().count() as u64);
+            control.lost.set(self.lost_entries().count() as u64);
         }
         control.lost.get() < self.lost_max()
     }
 
-    /// The frames that stand for lost pages, as they are passed.
-    fn lost_frames(&self) -> impl Iterator<Item = u32> + '_ {
+    /// The entries that stand for lost pages, as they are passed.
+    fn lost_entries(&self) -> impl Iterator<Item = EntryNumber> + '_ {
         let directory = self.directory();
-        (0..self.geometry.entries() as u32).filter(move |&frame| is_lost(directory.state(frame)))
+        EntryNumber::all(self.geometry.entries()).filter(move |&entry| is_lost(directory.state(entry)))
     }
 
     /// Whether the page at a position at the front is lost, or would be.
@@ -179,14 +179,14 @@ impl Tier {
             return Vec::new();
         }
         let directory = self.directory();
-        let named = |frame: u32| {
+        let named = |entry: EntryNumber| {
             // The entry may have become another page's since: then this name may be half of each, and leads
             // elsewhere.
-            let id = directory.id(frame);
+            let id = directory.id(entry);
             let shard = directory.lock(directory.slot(&id), self.owner);
-            (shard.find(&id) == Some(frame) && is_lost(directory.state(frame))).then_some(id)
+            (shard.find(&id) == Some(entry) && is_lost(directory.state(entry))).then_some(id)
         };
-        let mut lost: Vec<PageId> = self.lost_frames().filter_map(named).collect();
+        let mut lost: Vec<PageId> = self.lost_entries().filter_map(named).collect();
         lost.sort_unstable();
         lost
     }
@@ -228,8 +228,8 @@ impl Tier {
         record: Option<&Record>,
     ) -> Carried {
         let directory = self.directory();
-        let frame = self.entry_of(position);
-        let (id, state, checksum) = (directory.id(frame), directory.state(frame), directory.checksum(frame));
+        let entry = self.entry_of(position);
+        let (id, state, checksum) = (directory.id(entry), directory.state(entry), directory.checksum(entry));
         let (version, lsn) = version_of(record, &id);
         let kind =
             RecordKind::Page { id, dirty: true, second_chance: true, lost: true, lsn, checksum, home: 0 };
@@ -244,10 +244,10 @@ impl Tier {
         planted::inside("unreadable: place given out");
         let nothing = NOTHING.repeat(self.geometry.page_size() / NOTHING.len());
         self.region.copy_in(place.memory, &nothing);
-        shard.unlink(frame);
+        shard.unlink(entry);
         // Staging memory does not have it.
         let flags = state & !(VALID | REFERENCED | HEAD) | LOST | HOMED;
-        shard.link(place.frame, &id, flags, checksum);
+        shard.link(place.entry, &id, flags, checksum);
         shard.changed();
         planted::inside("unreadable: linked, not counted as filled");
         self.filled(place);
@@ -273,8 +273,8 @@ impl Tier {
     pub fn on_disk(&self, id: &PageId, page: &FlashPage) -> bool {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
-        let newest = shard.find(id).filter(|&frame| self.position_of(frame) == page.position);
-        newest.is_some_and(|frame| self.state_says_on_disk(directory.state(frame), page.position))
+        let newest = shard.find(id).filter(|&entry| self.position_of(entry) == page.position);
+        newest.is_some_and(|entry| self.state_says_on_disk(directory.state(entry), page.position))
     }
 
     /// Whether `bytes`, which the host has read from the page's place on disk, are this very version of it:
@@ -301,12 +301,12 @@ impl Tier {
     pub fn bury_clean(&self, id: &PageId, page: &FlashPage) -> Result<bool, NoRoom> {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
-        let Some(frame) = shard.find(id) else { return Ok(false) };
-        let same = frame == self.entry_of(page.position) && self.position_of(frame) == page.position;
-        if !same || !self.state_says_on_disk(directory.state(frame), page.position) {
+        let Some(entry) = shard.find(id) else { return Ok(false) };
+        let same = entry == self.entry_of(page.position) && self.position_of(entry) == page.position;
+        if !same || !self.state_says_on_disk(directory.state(entry), page.position) {
             return Ok(false);
         }
-        self.note_bad(self.placement().frame_at(frame));
+        self.note_bad(self.placement().frame_at(entry));
         self.bury(id, Reserve::Foreground)
     }
 }

@@ -8,7 +8,7 @@ use crate::directory::Directory;
 use crate::failure::latch::Failure;
 use crate::format::{RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES, SlotEntry};
 use crate::groups::group::StagingGroup;
-use crate::ids::{PageId, Version};
+use crate::ids::{EntryNumber, PageId, Version};
 use crate::in_place::{HomeState, Homes, InPlace};
 use crate::planted::{self, Bug};
 
@@ -53,7 +53,7 @@ impl Homes<'_> {
         if self.state(home) != HomeState::Used || !durable || barred || slots.is_valid(home) {
             return;
         }
-        let entry = there.entry.load(Relaxed);
+        let entry = there.entry();
         let id = directory.id(entry);
         if !slots.on_disk(&id) {
             slots.wait_for_disk(home);
@@ -71,7 +71,7 @@ impl InPlace<'_> {
     /// Whether the host must not write another version of a page to disk yet, since flash may still say that
     /// the older one is what disk has: it carries out jobs and asks again. Otherwise it may from now on.
     /// Under the lock of the page's shard; `older` is its entry.
-    pub(crate) fn slot_holds_back(&self, id: &PageId, older: Option<u32>) -> bool {
+    pub(crate) fn slot_holds_back(&self, id: &PageId, older: Option<EntryNumber>) -> bool {
         let homes = self.homes();
         let Some(slots) = homes.slots else { return false };
         // Of a device that has failed nothing is believed any more: see `failure`.
