@@ -376,7 +376,8 @@ impl Tier {
     ///
     /// If not, what was read may be anything: look the page up again.
     pub fn confirm(&self, page: &FlashPage) -> bool {
-        let holds = placed!(self, placement => placement.still_holds(page));
+        let holds =
+            placed!(self, placement => placement.still_holds(page.offset, || self.entry_of(page.position)));
         if !holds && !planted::is(Bug::ReadUnconfirmed) {
             return false;
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::evict::Leave;
 use super::{HomeState, Homes, InPlace, NEVER_WRITTEN};
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
-use crate::ids::Position;
+use crate::ids::{EntryNumber, Position};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -201,7 +201,7 @@ impl InPlace<'_> {
     /// Disk has refused these pages of the batch: they stay, and others are to leave in the place of those
     /// that were to leave. They are not listed as LEAVING again, for these count as homes that come, and the
     /// list has places for all homes but not for what was superseded in it meanwhile as well.
-    pub(crate) fn evictions_refused(&self, refused: &[BatchPage]) {
+    pub(crate) fn evictions_refused(&self, refused: &[EntryNumber]) {
         let homes = self.homes();
         let _control = self.control().lock.lock(self.owner);
         {
@@ -215,11 +215,10 @@ impl InPlace<'_> {
     }
 
     /// [`Self::evictions_refused`] under the lock of the homes.
-    fn keep_unwritten(&self, refused: &[BatchPage]) {
+    fn keep_unwritten(&self, refused: &[EntryNumber]) {
         let homes = self.homes();
         let directory = self.directory();
-        for page in refused {
-            let entry = self.entry_of(page.position);
+        for &entry in refused {
             // The home of a page that was superseded meanwhile may be another one's already.
             if !needs_disk(directory.state(entry)) {
                 continue;

@@ -2,14 +2,12 @@
 //! how.
 
 use super::InPlace;
-use crate::answers::FlashPage;
 use crate::directory::{LOST, LockedShard, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
 use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
 use crate::placement::{FlashWrite, Placement, QueueRules, Recorded, Step, Tried};
-use crate::stage_out::batch::BatchPage;
 
 impl Placement for InPlace<'_> {
     fn frame_at(&self, entry: EntryNumber) -> Frame {
@@ -22,11 +20,6 @@ impl Placement for InPlace<'_> {
 
     fn frames(&self) -> u64 {
         self.geometry.frames()
-    }
-
-    /// Pages lie where they were written.
-    fn can_resize(&self) -> bool {
-        false
     }
 
     fn work(&self) -> u64 {
@@ -72,8 +65,8 @@ impl Placement for InPlace<'_> {
     }
 
     /// A frame is given to another page before its record leaves the queue.
-    fn still_holds(&self, page: &FlashPage) -> bool {
-        self.state_at(page.position) & VALID != 0
+    fn still_holds(&self, _: u64, entry: impl FnOnce() -> EntryNumber) -> bool {
+        self.directory().state(entry()) & VALID != 0
     }
 
     /// Memory has not every page that is on its way, and an entry without a page does not tell of which it
@@ -180,7 +173,7 @@ impl Placement for InPlace<'_> {
         self.evictions_written();
     }
 
-    fn batch_refused(&self, refused: &[BatchPage]) {
+    fn batch_refused(&self, refused: &[EntryNumber]) {
         self.evictions_refused(refused);
     }
 
@@ -256,7 +249,7 @@ impl Placement for InPlace<'_> {
         self.replay_home(record, entry);
     }
 
-    fn settle(&self) -> Result<(), Position> {
+    fn settle(&self) -> Result<(), EntryNumber> {
         self.settle_homes()
     }
 
@@ -360,25 +353,7 @@ impl QueueRules for InPlace<'_> {
         false
     }
 
-    fn names_room(&self) -> u64 {
-        0
-    }
-
-    fn bad_room(&self, _: Position, _: Position) -> u64 {
-        0
-    }
-
     fn pass_bad(&self, group: &StagingGroup) -> bool {
         self.has_place(group)
     }
-
-    fn short_of_bad(&self, _: Position, group: u64) -> u64 {
-        group
-    }
-
-    fn clear_of_bad(&self, _: Position, group: u64) -> u64 {
-        group
-    }
-
-    fn end_before_good(&self, _: &StagingGroup) {}
 }

@@ -23,8 +23,8 @@ impl InPlace<'_> {
     /// others in the order of the queue.
     ///
     /// # Errors
-    /// A position whose record names a home that there is not, or that another page has.
-    pub(crate) fn settle_homes(&self) -> Result<(), Position> {
+    /// An entry whose record names a home that there is not, or that another page has.
+    pub(crate) fn settle_homes(&self) -> Result<(), EntryNumber> {
         let homes = self.homes();
         let control = self.control();
         let directory = self.directory();
@@ -33,15 +33,14 @@ impl InPlace<'_> {
             home.rank.store(index as u32, Relaxed);
             home.of_rank.store(index as u32, Relaxed);
         }
-        for position in Position::each(control.ends.front()..control.ends.rear()) {
-            let entry = self.entry_of(position);
+        for entry in Position::each(control.ends.front()..control.ends.rear()).map(|at| self.entry_of(at)) {
             let state = directory.state(entry);
             if state & VALID == 0 {
                 continue;
             }
             let home = homes.of_entry(entry);
             if home >= homes.geometry.homes || homes.state(home) == HomeState::Used {
-                return Err(position);
+                return Err(entry);
             }
             homes.home(home).entry.store(entry.0, Relaxed);
             homes.set_state(home, HomeState::Used);

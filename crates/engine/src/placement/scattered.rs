@@ -8,16 +8,14 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{FlashWrite, Placement, QueueRules, Recorded, Step, Tried};
-use crate::answers::FlashPage;
+use super::{FlashWrite, Placement, QueueRules, Recorded};
 use crate::core::Tier;
 use crate::directory::LockedShard;
-use crate::format::{GroupSummary, Record, RecordKind};
+use crate::format::{GroupSummary, RecordKind};
 use crate::groups::group::StagingGroup;
 use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
 use crate::queue::Queue;
-use crate::stage_out::batch::BatchPage;
 
 /// What a tier of this placement has beside its region.
 #[derive(Debug)]
@@ -111,20 +109,8 @@ impl Placement for Scattered<'_> {
         self.queue.frames()
     }
 
-    fn can_resize(&self) -> bool {
-        false
-    }
-
     fn work(&self) -> u64 {
         self.control().append.next_version().number()
-    }
-
-    fn admits(&self, _: &PageId, _: bool) -> bool {
-        true
-    }
-
-    fn holds_back(&self, _: &PageId, _: Option<EntryNumber>) -> bool {
-        false
     }
 
     fn has_room(&self) -> bool {
@@ -155,12 +141,9 @@ impl Placement for Scattered<'_> {
         self.frame_at(entry)
     }
 
-    fn missed(&self, _: &PageId) {}
-
-    fn still_holds(&self, page: &FlashPage) -> bool {
-        let entry = self.entry_of(page.position);
-        let frame = self.lists().of_entry.get(&entry.0).copied();
-        frame.is_some_and(|frame| self.geometry.offset_of_frame(Frame(frame)) == page.offset)
+    fn still_holds(&self, offset: u64, entry: impl FnOnce() -> EntryNumber) -> bool {
+        let frame = self.lists().of_entry.get(&entry().0).copied();
+        frame.is_some_and(|frame| self.geometry.offset_of_frame(Frame(frame)) == offset)
     }
 
     fn tells_of_memory(&self, state: u32) -> bool {
@@ -175,33 +158,13 @@ impl Placement for Scattered<'_> {
         self.give_up(entry);
     }
 
-    fn changed_on_disk(&self, _: Option<&PageId>) {}
-
     fn carry_lost(&self, _: &LockedShard<'_>, _: EntryNumber) -> Carried {
         Carried::NoRoom
     }
 
-    fn found(&self, _: EntryNumber) {}
-
     fn read_failed(&self, _: Frame) {}
 
     fn is_unreadable(&self, _: Frame) -> bool {
-        false
-    }
-
-    fn next_step(&self, _: &Tried) -> Option<Step> {
-        None
-    }
-
-    fn carry_out(&self, _: Step) -> bool {
-        false
-    }
-
-    fn evictions_max(&self) -> u64 {
-        0
-    }
-
-    fn take_leaving(&self) -> bool {
         false
     }
 
@@ -225,10 +188,6 @@ impl Placement for Scattered<'_> {
         Some(writes)
     }
 
-    fn pages_to_write(&self, group: &StagingGroup) -> u64 {
-        group.pages()
-    }
-
     fn groups_durable(&self) {
         let durable = self.control().groups.flushed();
         let lists = &mut *self.lists();
@@ -243,17 +202,9 @@ impl Placement for Scattered<'_> {
         self.queue.take_records(group)
     }
 
-    fn batch_written(&self) {}
-
-    fn batch_refused(&self, _: &[BatchPage]) {}
-
     fn take_disk_sync(&self) -> bool {
         self.queue.take_disk_sync()
     }
-
-    fn pages_synced(&self) {}
-
-    fn disk_sync_over(&self) {}
 
     fn is_short(&self) -> bool {
         (self.lists().free.len() as u64) < self.geometry.group_pages()
@@ -279,28 +230,8 @@ impl Placement for Scattered<'_> {
         self.queue.may_make_room()
     }
 
-    fn moves(&self) -> bool {
-        false
-    }
-
     fn abandon(&self, dead: u64) {
         self.queue.abandon(dead);
-    }
-
-    fn is_held_by(&self, _: u32) -> bool {
-        false
-    }
-
-    fn poison(&self) {}
-
-    fn is_poisoned(&self) -> bool {
-        false
-    }
-
-    fn replay(&self, _: &Record, _: EntryNumber) {}
-
-    fn settle(&self) -> Result<(), Position> {
-        Ok(())
     }
 
     /// No frame is given twice.
@@ -322,10 +253,6 @@ impl QueueRules for Scattered<'_> {
 
     fn take_front(&self) -> bool {
         self.queue.take_front()
-    }
-
-    fn front_wanted(&self) -> Position {
-        Position::ZERO
     }
 
     fn pass_barrier(&self) {
@@ -354,33 +281,7 @@ impl QueueRules for Scattered<'_> {
         self.queue.scanned_from()
     }
 
-    fn summaries_left(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn shortens_groups(&self) -> bool {
-        true
-    }
-
-    fn names_room(&self) -> u64 {
-        0
-    }
-
-    fn bad_room(&self, _: Position, _: Position) -> u64 {
-        0
-    }
-
     fn pass_bad(&self, group: &StagingGroup) -> bool {
         self.has_place(group)
     }
-
-    fn short_of_bad(&self, _: Position, group: u64) -> u64 {
-        group
-    }
-
-    fn clear_of_bad(&self, _: Position, group: u64) -> u64 {
-        group
-    }
-
-    fn end_before_good(&self, _: &StagingGroup) {}
 }

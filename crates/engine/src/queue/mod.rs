@@ -12,16 +12,14 @@ mod room;
 
 use std::ops::Deref;
 
-use crate::answers::FlashPage;
 use crate::core::Tier;
 use crate::directory::LockedShard;
-use crate::format::{Record, RecordKind};
+use crate::format::RecordKind;
 use crate::groups::group::StagingGroup;
 use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
-use crate::placement::{FlashWrite, Placement, QueueRules, Recorded, Step, Tried};
+use crate::placement::{Placement, QueueRules, Recorded};
 use crate::planted::{self, Bug};
-use crate::stage_out::batch::BatchPage;
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -71,16 +69,6 @@ impl Placement for Queue<'_> {
         control.groups.next().number() * 2 + u64::from(control.append.open().is_none())
     }
 
-    #[inline(always)]
-    fn admits(&self, _: &PageId, _: bool) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn holds_back(&self, _: &PageId, _: Option<EntryNumber>) -> bool {
-        false
-    }
-
     /// The group that is open owns its frames; whether one can be opened is asked for itself.
     #[inline(always)]
     fn has_room(&self) -> bool {
@@ -103,12 +91,9 @@ impl Placement for Queue<'_> {
         entry.frame_in_queue()
     }
 
-    #[inline(always)]
-    fn missed(&self, _: &PageId) {}
-
     /// The front tells.
     #[inline(always)]
-    fn still_holds(&self, _: &FlashPage) -> bool {
+    fn still_holds(&self, _: u64, _: impl FnOnce() -> EntryNumber) -> bool {
         true
     }
 
@@ -120,13 +105,9 @@ impl Placement for Queue<'_> {
 
     fn forgotten(&self, _: EntryNumber) {}
 
-    fn changed_on_disk(&self, _: Option<&PageId>) {}
-
     fn carry_lost(&self, shard: &LockedShard<'_>, entry: EntryNumber) -> Carried {
         self.append_lost(shard, self.position_of(entry), None)
     }
-
-    fn found(&self, _: EntryNumber) {}
 
     fn read_failed(&self, frame: Frame) {
         self.list_bad(frame);
@@ -136,47 +117,15 @@ impl Placement for Queue<'_> {
         self.is_listed(frame)
     }
 
-    fn next_step(&self, _: &Tried) -> Option<Step> {
-        None
-    }
-
-    fn carry_out(&self, _: Step) -> bool {
-        false
-    }
-
-    fn evictions_max(&self) -> u64 {
-        0
-    }
-
-    fn take_leaving(&self) -> bool {
-        false
-    }
-
-    fn writes(&self, _: Sequence) -> Option<Vec<FlashWrite>> {
-        None
-    }
-
-    fn pages_to_write(&self, group: &StagingGroup) -> u64 {
-        group.pages()
-    }
-
     fn groups_durable(&self) {}
 
     fn take_records(&self, group: &StagingGroup) -> bool {
         self.push_to_segment(group)
     }
 
-    fn batch_written(&self) {}
-
-    fn batch_refused(&self, _: &[BatchPage]) {}
-
     fn take_disk_sync(&self) -> bool {
         self.take_sync_of_band()
     }
-
-    fn pages_synced(&self) {}
-
-    fn disk_sync_over(&self) {}
 
     fn is_short(&self) -> bool {
         false
@@ -205,31 +154,9 @@ impl Placement for Queue<'_> {
         !self.stands_still()
     }
 
-    fn moves(&self) -> bool {
-        false
-    }
-
     fn abandon(&self, dead: u64) {
         self.control().disk_sync.abandon(dead, false);
     }
-
-    fn is_held_by(&self, _: u32) -> bool {
-        false
-    }
-
-    fn poison(&self) {}
-
-    fn is_poisoned(&self) -> bool {
-        false
-    }
-
-    fn replay(&self, _: &Record, _: EntryNumber) {}
-
-    fn settle(&self) -> Result<(), Position> {
-        Ok(())
-    }
-
-    fn check(&self) {}
 }
 
 impl QueueRules for Queue<'_> {
@@ -241,10 +168,6 @@ impl QueueRules for Queue<'_> {
 
     fn take_front(&self) -> bool {
         self.take_groups_at_front()
-    }
-
-    fn front_wanted(&self) -> Position {
-        Position::ZERO
     }
 
     fn pass_barrier(&self) {
@@ -272,14 +195,6 @@ impl QueueRules for Queue<'_> {
             return Position::END;
         }
         self.control().segments.durable_end()
-    }
-
-    fn summaries_left(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn shortens_groups(&self) -> bool {
-        true
     }
 
     fn names_room(&self) -> u64 {

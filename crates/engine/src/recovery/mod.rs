@@ -418,7 +418,8 @@ impl Scan<'_, '_> {
         if self.superblock.state == TierState::Drained {
             tier.mark_all_clean();
         }
-        if let Err(position) = tier.placement().settle() {
+        if let Err(entry) = tier.placement().settle() {
+            let position = tier.position_of(entry);
             let what = format!(
                 "the record at position {position} names a frame that is no page's, or another one's"
             );

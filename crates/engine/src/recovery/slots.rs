@@ -88,7 +88,8 @@ pub(super) fn recover(
     if let Some(in_place) = tier.in_place() {
         in_place.adopt_slots((number, copy), &found.slots);
     }
-    if let Err(position) = tier.placement().settle() {
+    if let Err(entry) = tier.placement().settle() {
+        let position = tier.position_of(entry);
         let what = format!("the slot at position {position} names a page twice");
         return Err(damaged(&what, tier.geometry.slot_directory().map_or(0, |slots| slots.offset)));
     }

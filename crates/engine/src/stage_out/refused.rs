@@ -208,7 +208,10 @@ impl Tier {
                     self.drain_refused(&directory.id(entry), directory.state(entry));
                 }
             }
-            Load::Leaving => self.placement().batch_refused(refused),
+            Load::Leaving => {
+                let entries = refused.iter().map(|page| self.entry_of(page.position));
+                self.placement().batch_refused(&entries.collect::<Vec<_>>());
+            }
         }
     }
 
