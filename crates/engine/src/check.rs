@@ -37,7 +37,7 @@ impl Tier {
             assert!(position >= front, "a valid frame has left the queue");
             let id = directory.id(entry);
             assert_eq!(seen.insert(id, entry), None, "invariant 2: one valid frame per page");
-            let shard = directory.lock(directory.slot(&id), self.owner);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
             assert_eq!(shard.find(&id), Some(entry), "a valid frame is linked in its bucket");
         }
         self.placement().check();

@@ -67,7 +67,7 @@ impl Tier {
 
     /// Pages in staging memory, whether or not a newer version has superseded them there.
     pub fn staged_pages(&self) -> u64 {
-        self.staging_groups().iter().filter(|slot| !slot.is_free()).map(|slot| slot.pages()).sum()
+        self.staging_groups().iter().filter(|group| !group.is_free()).map(|group| group.pages()).sum()
     }
 
     /// Whether the tier takes pages: not after [`Self::stop_admission`], nor after flash could not be
@@ -86,13 +86,13 @@ impl Tier {
         // What the entry says may be half another page's by now: it counts if a lookup of that page leads
         // back here.
         let id = directory.id(at);
-        let slotted = directory.slot(&id);
+        let hashed = directory.hashed(&id);
         let look = |found: Option<(EntryNumber, &Entry)>| {
             let (_, entry) = found.filter(|&(linked, _)| linked == at && self.position_of(at) == position)?;
             Some((entry.state(), entry.checksum()))
         };
-        let seen = (0..ATTEMPTS).find_map(|_| directory.look(slotted, &id, look)).unwrap_or_else(|| {
-            let shard = directory.lock(slotted, self.owner);
+        let seen = (0..ATTEMPTS).find_map(|_| directory.look(hashed, &id, look)).unwrap_or_else(|| {
+            let shard = directory.lock(hashed, self.owner);
             look(shard.find_entry(&id))
         });
         let (state, checksum) = seen?;

@@ -17,7 +17,7 @@ use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::Control;
 use crate::core::Tier;
 use crate::directory::returning::Returning;
-use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, HOMED, REFERENCED, Slotted, WRITTEN, dirty_since};
+use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, HOMED, Hashed, REFERENCED, WRITTEN, dirty_since};
 use crate::format::RecordKind;
 use crate::groups::group::{Replaced, Reserve};
 use crate::ids::{EntryNumber, PageId, Position};
@@ -46,13 +46,13 @@ impl<'r> Seen<'r> {
     fn new(
         control: &Control,
         directory: &Directory<'r>,
-        slotted: Slotted,
+        hashed: Hashed,
         found: Option<(EntryNumber, &'r Entry)>,
     ) -> Self {
         let position = found.map_or(Position::ZERO, |(at, _)| control.ends.position_of(at));
         let (state, checksum) = found.map_or((0, 0), |(_, entry)| (entry.state(), entry.checksum()));
         // The token is as old as the miss: a change after the one makes the other stale.
-        let changes = if found.is_none() { directory.changes(slotted) } else { 0 };
+        let changes = if found.is_none() { directory.changes(hashed) } else { 0 };
         Self { found, state, checksum, position, changes }
     }
 }
@@ -124,11 +124,11 @@ impl Tier {
     ) -> StageIn {
         let control = self.control();
         let directory = self.directory();
-        let slotted = directory.slot(id);
+        let hashed = directory.hashed(id);
         // The bucket comes into the processor's cache while the checksum is computed.
-        directory.prefetch_bucket(slotted);
+        directory.prefetch_bucket(hashed);
         let checksum = crc32c::crc32c(page);
-        let shard = directory.lock(slotted, self.owner);
+        let shard = directory.lock(hashed, self.owner);
         let older = shard.find(id);
         if placement.holds_back(id, older) {
             control.counters.stalls.count(1);
@@ -195,7 +195,7 @@ impl Tier {
             return Ok(());
         }
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
+        let shard = directory.lock(directory.hashed(id), self.owner);
         if self.placement().holds_back(id, shard.find(id)) { Err(NoRoom) } else { Ok(()) }
     }
 
@@ -205,7 +205,7 @@ impl Tier {
         let control = self.control();
         let counters = &control.counters;
         let directory = self.directory();
-        let Some(shard) = directory.try_lock(directory.slot(id), self.owner) else {
+        let Some(shard) = directory.try_lock(directory.hashed(id), self.owner) else {
             counters.dropped_busy.count(1);
             return StageIn::Dropped;
         };
@@ -277,9 +277,9 @@ impl Tier {
     pub fn lookup(&self, id: &PageId, out: &mut [u8]) -> Lookup {
         assert!(out.len() == self.geometry.page_size(), "a page of the wrong size");
         let directory = self.directory();
-        let slotted = directory.slot(id);
-        let look = |found| Seen::new(self.control(), &directory, slotted, found);
-        match directory.glance(slotted, id, look) {
+        let hashed = directory.hashed(id);
+        let look = |found| Seen::new(self.control(), &directory, hashed, found);
+        match directory.glance(hashed, id, look) {
             Some(seen) => self.looked_up(id, seen, out),
             None => self.lookup_at_length(id, out),
         }
@@ -290,15 +290,15 @@ impl Tier {
     #[inline(never)]
     fn lookup_at_length(&self, id: &PageId, out: &mut [u8]) -> Lookup {
         let directory = self.directory();
-        let slotted = directory.slot(id);
-        let look = |found| Seen::new(self.control(), &directory, slotted, found);
+        let hashed = directory.hashed(id);
+        let look = |found| Seen::new(self.control(), &directory, hashed, found);
         for _ in 0..ATTEMPTS {
-            if let Some(seen) = directory.look(slotted, id, look) {
+            if let Some(seen) = directory.look(hashed, id, look) {
                 return self.looked_up(id, seen, out);
             }
             spin();
         }
-        let shard = directory.lock(slotted, self.owner);
+        let shard = directory.lock(hashed, self.owner);
         let seen = look(shard.find_entry(id));
         drop(shard);
         self.looked_up(id, seen, out)
@@ -350,18 +350,18 @@ impl Tier {
         if position < control.ends.staged_from() || state & HOMED != 0 {
             return false;
         }
-        for slot in self.staging_groups() {
-            let group = slot.position();
+        for group in self.staging_groups() {
+            let begin = group.position();
             planted::outside("staged copy: position of a group read");
-            let first = group + self.geometry.summary_frames();
-            let pages = slot.pages();
-            if !slot.is_free() && (first..first + pages).contains(&position) {
-                self.region.copy_out(self.staged_page(slot, position - first), out);
-                // The memory may have been given to another group since `group` was read: then the slot has
-                // another position, and neither the number of pages nor what was copied need
-                // be those of the group that is asked for.
+            let first = begin + self.geometry.summary_frames();
+            let pages = group.pages();
+            if !group.is_free() && (first..first + pages).contains(&position) {
+                self.region.copy_out(self.staged_page(group, position - first), out);
+                // The memory may have been given to another group since `begin` was read: then that has another
+                // position, and neither the number of pages nor what was copied need be those of the group
+                // that is asked for.
                 let by_end = planted::is(Bug::StagedGroupMixed) && position >= control.ends.staged_from();
-                return slot.position() == group || by_end || planted::is(Bug::StagedCopyUnconfirmed);
+                return group.position() == begin || by_end || planted::is(Bug::StagedCopyUnconfirmed);
             }
         }
         false
@@ -392,7 +392,7 @@ impl Tier {
     /// lookup.
     pub fn holds(&self, id: &PageId) -> Option<bool> {
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
+        let shard = directory.lock(directory.hashed(id), self.owner);
         shard.find(id).map(|entry| directory.state(entry) & DIRTY != 0)
     }
 

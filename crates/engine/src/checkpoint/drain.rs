@@ -95,7 +95,7 @@ impl Tier {
         let directory = self.directory();
         for page in pages {
             let entry = self.entry_of(page.flash.position);
-            let shard = directory.lock(directory.slot(&page.id), self.owner);
+            let shard = directory.lock(directory.hashed(&page.id), self.owner);
             let newest = shard.find(&page.id);
             if newest == Some(entry) && self.position_of(entry) == page.flash.position {
                 // The host may have had a page that is lost: an error has passed after all, or disk has it.
@@ -132,7 +132,7 @@ impl Tier {
                 continue;
             }
             let id = directory.id(entry);
-            let shard = directory.lock(directory.slot(&id), self.owner);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
             if shard.find(&id) == Some(entry) {
                 self.forgets(position);
                 shard.unlink(entry);

@@ -347,7 +347,7 @@ impl Tier {
                 continue;
             }
             let id = directory.id(entry);
-            let shard = directory.lock(directory.slot(&id), self.owner);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
             if shard.find(&id) == Some(entry) && is_clean(directory.state(entry), position) {
                 shard.clear_flags(entry, DIRTY | WRITTEN | DRAINED);
                 planted::inside("drain: one page marked clean");

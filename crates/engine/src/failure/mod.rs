@@ -47,7 +47,7 @@ impl Tier {
         }
         let guard = control.lock.lock(self.owner);
         let dead = u64::from(owner);
-        self.staging_groups().iter().for_each(|slot| slot.abandon(dead));
+        self.staging_groups().iter().for_each(|group| group.abandon(dead));
         if let Some(target) = control.flush.abandon(dead) {
             if planted::is(Bug::DeadFlushCounts) {
                 self.became_durable(target);

@@ -15,7 +15,7 @@ impl Tier {
     /// [`Self::on_disk`].
     pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
+        let shard = directory.lock(directory.hashed(id), self.owner);
         let entry = self.entry_of(page.position);
         if shard.find(id) == Some(entry)
             && self.position_of(entry) == page.position
@@ -51,7 +51,7 @@ impl Tier {
     /// [`NoRoom`]: nothing was done.
     pub fn invalidate(&self, id: &PageId) -> Result<(), NoRoom> {
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
+        let shard = directory.lock(directory.hashed(id), self.owner);
         // Even without a valid version the page changed: offers of what was read before are stale.
         if !planted::is(Bug::InvalidationUncounted) {
             shard.changed();

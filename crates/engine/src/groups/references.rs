@@ -72,7 +72,7 @@ impl Tier {
                 continue;
             }
             let id = directory.id(entry);
-            let shard = directory.lock(directory.slot(&id), self.owner);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
             if self.position_of(entry) >= header.share_rear {
                 continue;
             }

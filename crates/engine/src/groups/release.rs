@@ -133,7 +133,7 @@ impl Tier {
             return;
         }
         let id = directory.id(entry);
-        let shard = directory.lock(directory.slot(&id), self.owner);
+        let shard = directory.lock(directory.hashed(&id), self.owner);
         if shard.find(&id) == Some(entry) {
             shard.unlink(entry);
             planted::inside("release: unlinked, not counted as changed");

@@ -23,7 +23,7 @@ impl InPlace<'_> {
             return false;
         }
         let position = control.passed.cleaned();
-        if !self.front_wanted(position) {
+        if !self.group_wanted(position) {
             return false;
         }
         let head = self.group_at(position);
@@ -61,7 +61,7 @@ impl InPlace<'_> {
         }
         let homes = self.homes();
         let id = directory.id(old);
-        let shard = directory.lock(directory.slot(&id), self.owner);
+        let shard = directory.lock(directory.hashed(&id), self.owner);
         let newest = shard.find(&id);
         if newest != Some(old) && !(unchecked && newest.is_some()) {
             return true;

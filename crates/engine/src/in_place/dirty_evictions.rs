@@ -279,7 +279,7 @@ impl InPlace<'_> {
         let directory = self.directory();
         let id = directory.id(homes.home(home).entry());
         {
-            let shard = directory.lock(directory.slot(&id), self.owner);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
             let Some(entry) = shard.find(&id).filter(|&entry| homes.of_entry(entry) == home) else { return };
             // Under the lock of the page that has the home now: another one's number was taken away when this
             // one came.

@@ -160,7 +160,7 @@ impl InPlace<'_> {
         let homes = self.homes();
         let directory = self.directory();
         let id = directory.id(homes.home(home).entry());
-        let shard = directory.lock(directory.slot(&id), self.owner);
+        let shard = directory.lock(directory.hashed(&id), self.owner);
         // Whether it is still that page's, and where its newest record is, is known under its lock.
         let Some(entry) = shard.find(&id) else { return false };
         let state = directory.state(entry);

@@ -23,7 +23,7 @@
 //!    +---------------------------------- what made it free is durable --------------------------------+
 //! ```
 //!
-//! A home that could not be read is marked, whatever its state, and Bad when it would become Free. It is left
+//! A home that could not be read is noted, whatever its state, and Bad when it would become Free. It is left
 //! out until too many are (`bad_frames`).
 //!
 //! 1. A home is written only by the group whose record took it from Free. So a home in Deferred still has its
@@ -92,7 +92,7 @@ states! {
     }
 }
 
-/// The mark, in the word of the state, of a home that could not be read. It stays while the state changes, so
+/// The bit, in the word of the state, of a home that could not be read. It stays while the state changes, so
 /// that a home is not forgotten that keeps its page for long; it goes when the home is given out again.
 const UNREADABLE: u32 = 1 << 31;
 
@@ -320,8 +320,8 @@ impl<'r> Homes<'r> {
     /// Changes the state of a home.
     fn set_state(&self, home: u32, state: HomeState) {
         let before = self.state(home);
-        let mark = if self.is_unreadable(home) { UNREADABLE } else { 0 };
-        self.home(home).state.store(state.code() as u32 | mark, Relaxed);
+        let unreadable = if self.is_unreadable(home) { UNREADABLE } else { 0 };
+        self.home(home).state.store(state.code() as u32 | unreadable, Relaxed);
         if before == HomeState::Leaving && state != HomeState::Leaving {
             self.control.leaving.set(self.control.leaving.get() - 1);
         } else if before != HomeState::Leaving && state == HomeState::Leaving {
@@ -600,7 +600,7 @@ impl InPlace<'_> {
 
     /// A home could not be read. Under the control lock.
     #[cold]
-    pub(crate) fn mark_unreadable(&self, home: u32) {
+    pub(crate) fn note_unreadable(&self, home: u32) {
         let homes = self.homes();
         let _guard = homes.lock(self.owner);
         if let Some(home) = homes.homes.get(home as usize) {
@@ -631,9 +631,9 @@ impl InPlace<'_> {
         if homes.deferred_frees() == 0 {
             // Pages that leave are written to disk when they are durable, and the front passes leaked ones
             // then.
-            let slot = self.group_of(open);
-            let holds_leaked = self.front_wanted_for_homes() > slot.position();
-            return slot.pages() > 0 && (homes.has_leaving() || holds_leaked);
+            let group = self.group_of(open);
+            let holds_leaked = self.front_wanted_for_homes() > group.position();
+            return group.pages() > 0 && (homes.has_leaving() || holds_leaked);
         }
         let first = &homes.deferred[(placed.deferred_first.get() % homes.deferred.len() as u64) as usize];
         first.sequence() >= open

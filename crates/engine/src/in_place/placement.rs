@@ -98,7 +98,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn read_failed(&self, frame: Frame) {
-        self.mark_unreadable(frame.0);
+        self.note_unreadable(frame.0);
     }
 
     fn is_unreadable(&self, frame: Frame) -> bool {

@@ -304,11 +304,11 @@ impl Tier {
             return None;
         }
         let (flushed, written) = (control.groups.flushed(), self.written_end());
-        let slots = self.staging_groups().len() as u64;
+        let places = self.staging_groups().len() as u64;
         // A sync is served by one flush, once all its groups are written.
         let sync = control.groups.wanted() > flushed && written >= control.groups.wanted();
         let used = control.groups.next() - control.groups.retired();
-        let memory = written > flushed && used + self.groups_kept_free() >= slots;
+        let memory = written > flushed && used + self.groups_kept_free() >= places;
         let pressing = self.pressing();
         let segment = control.segments.want_flush() && (pressing || control.segments.any_full());
         let slots = self.placement().slots_want_flush(self.slots_pressing());
@@ -320,9 +320,9 @@ impl Tier {
     /// protection takes milliseconds for a flush however much it covers, so one that could have waited
     /// takes time from reads; one that comes too late makes those wait who stage in.
     fn groups_kept_free(&self) -> u64 {
-        let slots = self.staging_groups().len() as u64;
-        let half = slots.div_ceil(2);
-        (2 * self.control().flush.opens()).clamp((slots / 4).max(1), half)
+        let places = self.staging_groups().len() as u64;
+        let half = places.div_ceil(2);
+        (2 * self.control().flush.opens()).clamp((places / 4).max(1), half)
     }
 
     /// Whether slots are written as soon as they change: homes wait for that, or nothing else comes any more.

@@ -239,7 +239,7 @@ impl Scan<'_, '_> {
             && !planted::is(Bug::UnreadableEndsRecovery)
     }
 
-    /// Cuts the chain at the first group beyond the durable mark that has a torn page.
+    /// Cuts the chain at the first group that has a torn page, beyond those that are known to have been durable.
     pub(super) fn cut_torn(
         &mut self,
         found: &mut Vec<Found>,
@@ -249,13 +249,13 @@ impl Scan<'_, '_> {
         let known =
             if planted::is(Bug::KnownEndVerified) { Sequence::ZERO } else { self.superblock.known_end() };
         let known = segments_end.max(known);
-        let mark = found.last().map_or(known, |last| last.durable.max(known));
+        let durable = found.last().map_or(known, |last| last.durable.max(known));
         if self.geometry.journal.is_some() {
-            return self.cut_torn_in_place(found, mark);
+            return self.cut_torn_in_place(found, durable);
         }
         let mut page = vec![0; self.geometry.page_size()];
         for index in 0..found.len() {
-            if found[index].sequence < mark || planted::is(Bug::TornGroupUsed) {
+            if found[index].sequence < durable || planted::is(Bug::TornGroupUsed) {
                 continue;
             }
             let (position, records) = (found[index].position, found[index].records);
@@ -282,11 +282,11 @@ impl Scan<'_, '_> {
     /// when a later group was durable that superseded it or let it go, so a torn page says nothing as
     /// long as such a group follows: what counts is the longest chain of which all pages are whole that
     /// are valid at its end.
-    fn cut_torn_in_place(&mut self, found: &mut Vec<Found>, mark: Sequence) -> Result<(), RecoveryError> {
+    fn cut_torn_in_place(&mut self, found: &mut Vec<Found>, durable: Sequence) -> Result<(), RecoveryError> {
         if planted::is(Bug::TornGroupUsed) {
             return Ok(());
         }
-        let first = found.iter().position(|group| group.sequence >= mark).unwrap_or(found.len());
+        let first = found.iter().position(|group| group.sequence >= durable).unwrap_or(found.len());
         let mut groups = Vec::new();
         for group in &found[first..] {
             let (position, sequence, records) = (group.position, group.sequence, group.records as usize);

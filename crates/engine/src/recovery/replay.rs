@@ -13,7 +13,7 @@ impl Tier {
         let directory = self.directory();
         match &record.kind {
             RecordKind::Page { id, dirty, lost, checksum, lsn, .. } => {
-                let shard = directory.lock(directory.slot(id), self.owner);
+                let shard = directory.lock(directory.hashed(id), self.owner);
                 if let Some(older) = shard.find(id) {
                     if planted::is(Bug::OlderVersionWins) {
                         return position + 1;
@@ -49,7 +49,7 @@ impl Tier {
         let single = range.shift == 0 && range.count == 1 || planted::is(Bug::RangeTombstoneOfOne);
         let entries = if single { 0 } else { self.geometry.entries() };
         let drop = |id: &PageId| {
-            let shard = directory.lock(directory.slot(id), self.owner);
+            let shard = directory.lock(directory.hashed(id), self.owner);
             if let Some(entry) = shard.find(id) {
                 shard.unlink(entry);
             }
@@ -79,7 +79,7 @@ impl Tier {
         for entry in EntryNumber::all(self.geometry.entries()) {
             if directory.state(entry) & VALID != 0 {
                 let id = directory.id(entry);
-                directory.lock(directory.slot(&id), self.owner).clear_flags(entry, DIRTY);
+                directory.lock(directory.hashed(&id), self.owner).clear_flags(entry, DIRTY);
             }
         }
     }

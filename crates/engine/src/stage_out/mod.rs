@@ -70,7 +70,7 @@ impl Tier {
         }
         while control.batch.is_idle() && control.draining.get() == 0 && !self.waits_for_room() {
             let position = control.passed.cleaned();
-            if !self.front_wanted(position) {
+            if !self.group_wanted(position) {
                 return false;
             }
             let head = self.group_at(position);
@@ -89,18 +89,18 @@ impl Tier {
 
     /// Whether the group at `position` is to be staged out now, for its frames, for the segment that stands
     /// for it or for homes of pages that it names. Under the control lock.
-    pub(crate) fn front_wanted(&self, position: Position) -> bool {
+    pub(crate) fn group_wanted(&self, position: Position) -> bool {
         // One that was left at the front is looked at again when its frames are needed.
         let left = self.control().front_wait.has_left(position);
         let ahead =
             !left && self.frames_before(position + self.frames_wanted()) < self.placement().frames_ahead();
         // Groups still in staging memory are not taken: they are not durable yet.
-        position < self.control().ends.staged_from() && (ahead || self.front_needed(position))
+        position < self.control().ends.staged_from() && (ahead || self.group_needed(position))
     }
 
     /// Whether the group at `position` has to leave soon, or somebody waits for its frames, the segment that
     /// stands for it or homes of pages that it names.
-    pub(crate) fn front_needed(&self, position: Position) -> bool {
+    pub(crate) fn group_needed(&self, position: Position) -> bool {
         let for_frames = self.frames_before(position + self.frames_wanted()) < self.frames_needed();
         for_frames
             || position < self.front_wanted_for_segments()
@@ -114,7 +114,7 @@ impl Tier {
         let room_end = control.batch.position() + self.geometry.batch_frames();
         loop {
             let position = control.batch.end();
-            if !self.front_wanted(position) {
+            if !self.group_wanted(position) {
                 return;
             }
             let head = self.group_at(position);
@@ -211,7 +211,7 @@ impl Tier {
         judged: bool,
         list: &mut Vec<BatchPage>,
     ) -> Result<(), Unread> {
-        self.carry_lost(group, head)?;
+        self.carry_lost_of(group, head)?;
         let survivors = self.choose_survivors(group, head);
         planted::outside("front read: survivors chosen");
         let records = if survivors.is_empty() { Vec::new() } else { self.batch_records(group, head) };
@@ -238,7 +238,7 @@ impl Tier {
             }
             let whole = self.batch_page_whole(page);
             if !whole && judged {
-                self.judge_unreadable(position, self.front_needed(group))?;
+                self.judge_unreadable(position, self.group_needed(group))?;
                 continue;
             }
             if !whole && self.matters(position, false) {
@@ -304,7 +304,7 @@ impl Tier {
         if recorded != id {
             return false;
         }
-        let shard = directory.lock(directory.slot(&id), self.owner);
+        let shard = directory.lock(directory.hashed(&id), self.owner);
         // Invariant 7: it keeps its version, so it must still be the newest when it is appended.
         let newest = shard.find(&id) == Some(old_entry);
         if !newest && !planted::is(Bug::SecondChanceUnchecked) {

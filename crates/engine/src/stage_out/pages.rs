@@ -163,7 +163,7 @@ impl Tier {
         for page in self.batch_list().filter(|page| !refused.contains(page) && !stays(page)) {
             let entry = self.entry_of(page.position);
             let id = directory.id(entry);
-            let shard = directory.lock(directory.slot(&id), self.owner);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
             // The frame is not given to another page while the batch holds it.
             let newest = shard.find(&id);
             if directory.state(entry) & VALID != 0 && newest == Some(entry) {

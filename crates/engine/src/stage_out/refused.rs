@@ -226,7 +226,7 @@ impl Tier {
             let mut groups = self.batch_groups();
             let holding = groups.find(|(group, head)| self.pages_of(*group, head).contains(&page.position));
             let Some((group, head)) = holding else { continue };
-            if !self.front_needed(group) && !planted::is(Bug::RefusedAheadOfNeed) {
+            if !self.group_needed(group) && !planted::is(Bug::RefusedAheadOfNeed) {
                 self.leave_at_front(group);
                 return;
             }
@@ -254,7 +254,7 @@ impl Tier {
         let directory = self.directory();
         let entry = self.entry_of(page.position);
         let id = directory.id(entry);
-        let shard = directory.lock(directory.slot(&id), self.owner);
+        let shard = directory.lock(directory.hashed(&id), self.owner);
         let state = directory.state(entry);
         if shard.find(&id) != Some(entry) || !needs_disk(state) {
             return Carried::Done;

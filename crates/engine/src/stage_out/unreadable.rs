@@ -97,7 +97,7 @@ impl Tier {
         let directory = self.directory();
         let entry = self.entry_of(position);
         let id = directory.id(entry);
-        let shard = directory.lock(directory.slot(&id), self.owner);
+        let shard = directory.lock(directory.hashed(&id), self.owner);
         if shard.find(&id) != Some(entry) && !planted::is(Bug::DeadPageMissed) {
             return Ok(());
         }
@@ -183,7 +183,7 @@ impl Tier {
             // The entry may have become another page's since: then this name may be half of each, and leads
             // elsewhere.
             let id = directory.id(entry);
-            let shard = directory.lock(directory.slot(&id), self.owner);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
             (shard.find(&id) == Some(entry) && is_lost(directory.state(entry))).then_some(id)
         };
         let mut lost: Vec<PageId> = self.lost_entries().filter_map(named).collect();
@@ -198,14 +198,14 @@ impl Tier {
     }
 
     /// Appends the pages of one of the batch's groups that were lost before.
-    pub(crate) fn carry_lost(&self, group: Position, head: &GroupHead) -> Result<(), Unread> {
+    pub(crate) fn carry_lost_of(&self, group: Position, head: &GroupHead) -> Result<(), Unread> {
         let directory = self.directory();
         let lost = |position: &Position| is_lost(directory.state(self.entry_of(*position)));
         let Some(first) = Position::each(self.pages_of(group, head)).find(lost) else { return Ok(()) };
         let records = self.batch_records(group, head);
         for position in Position::each(first..self.pages_of(group, head).end).filter(lost) {
             let id = directory.id(self.entry_of(position));
-            let shard = directory.lock(directory.slot(&id), self.owner);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
             if shard.find(&id) != Some(self.entry_of(position)) || planted::is(Bug::LostNotCarried) {
                 continue;
             }
@@ -272,7 +272,7 @@ impl Tier {
     /// with a clean page.
     pub fn on_disk(&self, id: &PageId, page: &FlashPage) -> bool {
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
+        let shard = directory.lock(directory.hashed(id), self.owner);
         let newest = shard.find(id).filter(|&entry| self.position_of(entry) == page.position);
         newest.is_some_and(|entry| self.state_says_on_disk(directory.state(entry), page.position))
     }
@@ -300,7 +300,7 @@ impl Tier {
     /// [`NoRoom`]: nothing was done. A host that cannot wait forgets the page all the same; disk has it.
     pub fn bury_clean(&self, id: &PageId, page: &FlashPage) -> Result<bool, NoRoom> {
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
+        let shard = directory.lock(directory.hashed(id), self.owner);
         let Some(entry) = shard.find(id) else { return Ok(false) };
         let same = entry == self.entry_of(page.position) && self.position_of(entry) == page.position;
         if !same || !self.state_says_on_disk(directory.state(entry), page.position) {

@@ -127,9 +127,9 @@ impl InPlace<'_> {
     }
 
     /// The pages that a group wrote to their homes are durable. Under the control lock.
-    pub(crate) fn pages_durable(&self, slot: &StagingGroup) {
-        let memory = self.group_memory(slot.sequence()) + SUMMARY_HEADER_BYTES;
-        for index in 0..slot.records() as usize {
+    pub(crate) fn pages_durable(&self, group: &StagingGroup) {
+        let memory = self.group_memory(group.sequence()) + SUMMARY_HEADER_BYTES;
+        for index in 0..group.records() as usize {
             let mut bytes = [0; RECORD_BYTES];
             self.region.copy_out(memory + index * RECORD_BYTES, &mut bytes);
             match Record::decode(&bytes) {
