@@ -243,8 +243,8 @@ impl IdRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame(pub(crate) u32);
 
-/// An entry of the directory, counted from the first one. Where pages lie in the queue it is that of the frame
-/// with the same number; in place it says in which frame its page lies.
+/// An entry of the directory, counted from the first one. Where pages lie in the queue it is that of the
+/// frame with the same number; in place it says in which frame its page lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryNumber(pub(crate) u32);
 

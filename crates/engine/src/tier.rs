@@ -357,9 +357,9 @@ impl Tier {
             let pages = group.pages();
             if !group.is_free() && (first..first + pages).contains(&position) {
                 self.region.copy_out(self.staged_page(group, position - first), out);
-                // The memory may have been given to another group since `begin` was read: then that has another
-                // position, and neither the number of pages nor what was copied need be those of the group
-                // that is asked for.
+                // The memory may have been given to another group since `begin` was read: then that has
+                // another position, and neither the number of pages nor what was copied need be those of
+                // the group that is asked for.
                 let by_end = planted::is(Bug::StagedGroupMixed) && position >= control.ends.staged_from();
                 return group.position() == begin || by_end || planted::is(Bug::StagedCopyUnconfirmed);
             }

@@ -33,8 +33,8 @@ impl Ring {
         EntryNumber(((position.number() + self.shift) % self.frames) as u32)
     }
 
-    /// Where the revolution of the position before `end` begins: the position of its frame 0, as a number. For
-    /// an `end` that is not the first position.
+    /// Where the revolution of the position before `end` begins: the number of the position of its frame 0.
+    /// For an `end` that is not the first position. A number, since the ring may begin before all positions.
     pub(crate) fn lap(self, end: Position) -> u64 {
         // Positions before the shift had frame 0 before there were any.
         (end - 1).number().wrapping_sub(self.entry_of(end - 1).0.into())

@@ -10,9 +10,9 @@
 //!   policy says so. The designs that FaCE is compared with.
 //!
 //! [`Placement`] speaks of *entries*, under which the directory has a page, of *frames*, in which it lies on
-//! flash, and of numbers of groups. It knows no front and no position: a placement whose frames become free in
-//! any order has none. [`QueueRules`] is what the queue of groups asks besides, which both siblings have. What a
-//! placement does not answer by itself is answered as where there is nothing to be done.
+//! flash, and of numbers of groups. It knows no front and no position: a placement whose frames become free
+//! in any order has none. [`QueueRules`] is what the queue of groups asks besides, which both siblings have.
+//! What a placement does not answer by itself is answered as where there is nothing to be done.
 //!
 //! What every stage-in and lookup goes through is written once and compiled for each placement
 //! ([`chosen::placed`]), so that the one does not pay for the other; everything else goes
@@ -153,7 +153,8 @@ pub(crate) trait Placement {
     fn missed(&self, _id: &PageId) {}
 
     /// Whether the frame at this byte offset has not been given to another page since the one of this entry
-    /// was seen there. Not for [`chosen::Chosen`], so that a placement that needs no entry does not pay for it.
+    /// was seen there. Not for [`chosen::Chosen`], so that a placement that needs no entry does not pay for
+    /// it.
     fn still_holds(&self, offset: u64, entry: impl FnOnce() -> EntryNumber) -> bool
     where
         Self: Sized;

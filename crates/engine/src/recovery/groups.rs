@@ -239,7 +239,8 @@ impl Scan<'_, '_> {
             && !planted::is(Bug::UnreadableEndsRecovery)
     }
 
-    /// Cuts the chain at the first group that has a torn page, beyond those that are known to have been durable.
+    /// Cuts the chain at the first group that has a torn page, beyond those that are known to have been
+    /// durable.
     pub(super) fn cut_torn(
         &mut self,
         found: &mut Vec<Found>,
