@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::core::Tier;
 use crate::directory::VALID;
-use crate::ids::PageId;
+use crate::ids::{EntryNumber, PageId};
 
 impl Tier {
     /// Checks everything that must hold between operations. For tests: a pass over the directory, while
@@ -28,17 +28,17 @@ impl Tier {
         assert!(rear - front <= self.ring().frames + 1, "the queue overlaps itself");
         assert!(control.append.open().is_none_or(|open| open + 1 == control.groups.next()));
 
-        let mut seen: HashMap<PageId, u32> = HashMap::new();
-        for frame in 0..self.geometry.entries() as u32 {
-            if directory.state(frame) & VALID == 0 {
+        let mut seen: HashMap<PageId, EntryNumber> = HashMap::new();
+        for entry in EntryNumber::all(self.geometry.entries()) {
+            if directory.state(entry) & VALID == 0 {
                 continue;
             }
-            let position = self.position_of(frame);
+            let position = self.position_of(entry);
             assert!(position >= front, "a valid frame has left the queue");
-            let id = directory.id(frame);
-            assert_eq!(seen.insert(id, frame), None, "invariant 2: one valid frame per page");
-            let shard = directory.lock(directory.slot(&id), self.owner);
-            assert_eq!(shard.find(&id), Some(frame), "a valid frame is linked in its bucket");
+            let id = directory.id(entry);
+            assert_eq!(seen.insert(id, entry), None, "invariant 2: one valid frame per page");
+            let shard = directory.lock(directory.hashed(&id), self.owner);
+            assert_eq!(shard.find(&id), Some(entry), "a valid frame is linked in its bucket");
         }
         self.placement().check();
         assert_eq!(self.groups_meet(front, control.ends.staged_from()), Ok(()), "groups follow one another");

@@ -8,6 +8,7 @@ use crate::control::Control;
 use crate::directory::bucket::Bucket;
 use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Directory, Entry, Shard};
 use crate::groups::group::StagingGroup;
+use crate::ids::Sequence;
 
 /// A flash tier in a region. Cheap to share: every method takes `&self` and may run on any thread.
 pub struct Tier {
@@ -41,9 +42,9 @@ impl Tier {
     }
 
     #[inline]
-    pub(crate) fn group_of(&self, sequence: u64) -> &StagingGroup {
-        let slots = self.staging_groups();
-        &slots[(sequence % slots.len() as u64) as usize]
+    pub(crate) fn group_of(&self, sequence: Sequence) -> &StagingGroup {
+        let groups = self.staging_groups();
+        &groups[(sequence.number() % groups.len() as u64) as usize]
     }
 
     #[inline]

@@ -1,6 +1,9 @@
 //! Names of pages.
 
 use std::fmt;
+use std::ops::{Add, AddAssign, Range, Sub};
+
+use mezzanine_ground::fields::Field;
 
 /// Length of a page id in bytes.
 pub const PAGE_ID_BYTES: usize = 20;
@@ -240,11 +243,144 @@ impl IdRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame(pub(crate) u32);
 
-/// Where a page was appended: the number of frames that had been appended to the queue before it.
-///
-/// Positions only grow; the frame is the position modulo the number of frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(pub u64);
+/// An entry of the directory, counted from the first one. Where pages lie in the queue it is that of the
+/// frame with the same number; in place it says in which frame its page lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EntryNumber(pub(crate) u32);
+
+impl EntryNumber {
+    /// The frame of a page, or of a summary, that lies in the queue itself.
+    #[inline(always)]
+    pub(crate) const fn frame_in_queue(self) -> Frame {
+        Frame(self.0)
+    }
+
+    /// All entries of a directory of so many, in turn.
+    pub(crate) fn all(entries: u64) -> impl Iterator<Item = Self> {
+        (0..entries as u32).map(Self)
+    }
+}
+
+/// Numbers that only rise over a tier's life, each a type of its own, so that none is taken for another. The
+/// arithmetic is that of the numbers: what they may come to, `bounds` says.
+macro_rules! rising_numbers {
+    ($($(#[$doc:meta])+ $name:ident;)+) => {$(
+        $(#[$doc])+
+        #[repr(transparent)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// The one with number 0.
+            pub const ZERO: Self = Self(0);
+            /// Behind all that there are.
+            pub const END: Self = Self(u64::MAX);
+
+            /// The one with this number, for hosts that are not written in Rust, and for what is kept as
+            /// numbers.
+            #[inline(always)]
+            pub const fn from_number(number: u64) -> Self {
+                Self(number)
+            }
+
+            /// Its number.
+            #[inline(always)]
+            pub const fn number(self) -> u64 {
+                self.0
+            }
+
+            /// The one after it.
+            #[inline(always)]
+            #[must_use]
+            pub const fn next(self) -> Self {
+                Self(self.0 + 1)
+            }
+
+            /// How many lie from an earlier one up to this one; `None` if the other one is later.
+            #[inline]
+            pub const fn distance_from(self, earlier: Self) -> Option<u64> {
+                self.0.checked_sub(earlier.0)
+            }
+
+            /// Each of a range, in turn.
+            #[inline]
+            pub fn each(range: Range<Self>) -> impl DoubleEndedIterator<Item = Self> {
+                (range.start.0..range.end.0).map(Self)
+            }
+        }
+
+        /// So many behind it.
+        impl Add<u64> for $name {
+            type Output = Self;
+
+            #[inline(always)]
+            fn add(self, count: u64) -> Self {
+                Self(self.0 + count)
+            }
+        }
+
+        impl AddAssign<u64> for $name {
+            #[inline(always)]
+            fn add_assign(&mut self, count: u64) {
+                self.0 += count;
+            }
+        }
+
+        /// So many before it.
+        impl Sub<u64> for $name {
+            type Output = Self;
+
+            #[inline(always)]
+            fn sub(self, count: u64) -> Self {
+                Self(self.0 - count)
+            }
+        }
+
+        /// How many lie from one that is known to be no later up to this one.
+        impl Sub for $name {
+            type Output = u64;
+
+            #[inline(always)]
+            fn sub(self, earlier: Self) -> u64 {
+                self.0 - earlier.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        /// It is kept as its number.
+        impl Field for $name {
+            const BYTES: usize = <u64 as Field>::BYTES;
+
+            #[inline]
+            fn put(self, place: &mut [u8]) {
+                self.0.put(place);
+            }
+
+            #[inline]
+            fn get(place: &[u8]) -> Self {
+                Self(Field::get(place))
+            }
+        }
+    )+};
+}
+
+rising_numbers! {
+    /// Where a page was appended: the number of frames that had been appended to the queue before it.
+    ///
+    /// Positions only grow; the frame is the position modulo the number of frames.
+    Position;
+    /// The number of a group: one more than that of the group before it.
+    Sequence;
+    /// The number of a page's version within the tier's life, below 2^48; a second chance keeps it. None has
+    /// number 0, and of two versions of a page the one of the later epoch is the newer one, then the one with
+    /// the larger number.
+    Version;
+}
 
 #[cfg(test)]
 mod tests {

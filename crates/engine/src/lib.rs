@@ -119,7 +119,7 @@ pub use directory::returning::Returning;
 pub use failure::latch::{Failure, Poisoned};
 pub use format::{LogPosition, RedoPoint};
 pub use groups::{SyncState, SyncTicket};
-pub use ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
+pub use ids::{IdRange, PAGE_ID_BYTES, PageId, Position, Sequence, Version};
 pub use in_place::DiskMark;
 pub use jobs::{
     FlushFlash, Job, JobError, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,

@@ -7,7 +7,7 @@
 use crate::answers::FlashPage;
 use crate::core::Tier;
 use crate::directory::{ATTEMPTS, DIRTY, Entry, HOMED, REFERENCED, VALID, is_lost};
-use crate::ids::{PageId, Position};
+use crate::ids::{EntryNumber, PageId, Position};
 
 /// A page that the tier holds: its newest version there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,20 +27,20 @@ pub struct HeldPage {
 /// How far a pass over the pages has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCursor {
-    next: u64,
-    end: u64,
+    next: Position,
+    end: Position,
 }
 
 impl PageCursor {
     /// The next position to be looked at, and the one where the pass ends; for hosts that are not written in
     /// Rust.
     pub fn positions(self) -> (u64, u64) {
-        (self.next, self.end)
+        (self.next.number(), self.end.number())
     }
 
     /// The cursor of these positions.
     pub fn from_positions(next: u64, end: u64) -> Self {
-        Self { next, end }
+        Self { next: Position::from_number(next), end: Position::from_number(end) }
     }
 }
 
@@ -62,12 +62,12 @@ impl Tier {
         }
         let until = cursor.end.min(from + frames_max.max(1) as u64);
         cursor.next = until;
-        Some((from..until).filter_map(|position| self.held_at(position)).collect())
+        Some(Position::each(from..until).filter_map(|position| self.held_at(position)).collect())
     }
 
     /// Pages in staging memory, whether or not a newer version has superseded them there.
     pub fn staged_pages(&self) -> u64 {
-        self.staging_groups().iter().filter(|slot| !slot.is_free()).map(|slot| slot.pages()).sum()
+        self.staging_groups().iter().filter(|group| !group.is_free()).map(|group| group.pages()).sum()
     }
 
     /// Whether the tier takes pages: not after [`Self::stop_admission`], nor after flash could not be
@@ -77,28 +77,28 @@ impl Tier {
     }
 
     /// The page whose newest version was appended at `position`.
-    fn held_at(&self, position: u64) -> Option<HeldPage> {
-        let frame = self.entry_of(position);
+    fn held_at(&self, position: Position) -> Option<HeldPage> {
+        let at = self.entry_of(position);
         let directory = self.directory();
-        if directory.state(frame) & VALID == 0 {
+        if directory.state(at) & VALID == 0 {
             return None;
         }
         // What the entry says may be half another page's by now: it counts if a lookup of that page leads
         // back here.
-        let id = directory.id(frame);
-        let slotted = directory.slot(&id);
-        let look = |found: Option<(u32, &Entry)>| {
-            let (_, entry) = found.filter(|&(at, _)| at == frame && self.position_of(at) == position)?;
+        let id = directory.id(at);
+        let hashed = directory.hashed(&id);
+        let look = |found: Option<(EntryNumber, &Entry)>| {
+            let (_, entry) = found.filter(|&(linked, _)| linked == at && self.position_of(at) == position)?;
             Some((entry.state(), entry.checksum()))
         };
-        let seen = (0..ATTEMPTS).find_map(|_| directory.look(slotted, &id, look)).unwrap_or_else(|| {
-            let shard = directory.lock(slotted, self.owner);
+        let seen = (0..ATTEMPTS).find_map(|_| directory.look(hashed, &id, look)).unwrap_or_else(|| {
+            let shard = directory.lock(hashed, self.owner);
             look(shard.find_entry(&id))
         });
         let (state, checksum) = seen?;
         let flash = FlashPage {
-            offset: self.geometry.offset_of_frame(self.placement().frame_at(frame)),
-            position: Position(position),
+            offset: self.geometry.offset_of_frame(self.placement().frame_at(at)),
+            position,
             checksum,
             dirty: state & DIRTY != 0,
         };

@@ -17,10 +17,10 @@ use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::Control;
 use crate::core::Tier;
 use crate::directory::returning::Returning;
-use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, HOMED, REFERENCED, Slotted, WRITTEN, dirty_since};
+use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, HOMED, Hashed, REFERENCED, WRITTEN, dirty_since};
 use crate::format::RecordKind;
 use crate::groups::group::{Replaced, Reserve};
-use crate::ids::{PageId, Position};
+use crate::ids::{EntryNumber, PageId, Position};
 use crate::layout::NOTE_BYTES;
 use crate::placement::chosen::placed;
 use crate::placement::{Placement as _, QueuePlacement};
@@ -29,14 +29,14 @@ use crate::statistics::{Event, Statistics};
 
 /// What a lookup saw of a page.
 struct Seen<'r> {
-    /// The frame linked for it and the frame's entry.
-    found: Option<(u32, &'r Entry)>,
+    /// The number of the entry that is linked for it, and the entry.
+    found: Option<(EntryNumber, &'r Entry)>,
     /// What was read of the entry.
     state: u32,
     checksum: u32,
-    /// The frame's position.
-    position: u64,
-    /// If there is no frame: the page's counter of changes.
+    /// Where it was appended.
+    position: Position,
+    /// If there is none: the page's counter of changes.
     changes: u32,
 }
 
@@ -46,13 +46,13 @@ impl<'r> Seen<'r> {
     fn new(
         control: &Control,
         directory: &Directory<'r>,
-        slotted: Slotted,
-        found: Option<(u32, &'r Entry)>,
+        hashed: Hashed,
+        found: Option<(EntryNumber, &'r Entry)>,
     ) -> Self {
-        let position = found.map_or(0, |(frame, _)| control.ends.position_of(frame));
+        let position = found.map_or(Position::ZERO, |(at, _)| control.ends.position_of(at));
         let (state, checksum) = found.map_or((0, 0), |(_, entry)| (entry.state(), entry.checksum()));
         // The token is as old as the miss: a change after the one makes the other stale.
-        let changes = if found.is_none() { directory.changes(slotted) } else { 0 };
+        let changes = if found.is_none() { directory.changes(hashed) } else { 0 };
         Self { found, state, checksum, position, changes }
     }
 }
@@ -83,8 +83,8 @@ impl Tier {
 
     /// The position at which a frame's content was appended: the only one on that frame within the
     /// last revolution. Only for frames whose entry is linked, under the lock of its shard.
-    pub(crate) fn position_of(&self, frame: u32) -> u64 {
-        self.control().ends.position_of(frame)
+    pub(crate) fn position_of(&self, entry: EntryNumber) -> Position {
+        self.control().ends.position_of(entry)
     }
 
     /// Takes a page that leaves the host's memory (the paper's Algorithm 1, section 4.3).
@@ -124,11 +124,11 @@ impl Tier {
     ) -> StageIn {
         let control = self.control();
         let directory = self.directory();
-        let slotted = directory.slot(id);
+        let hashed = directory.hashed(id);
         // The bucket comes into the processor's cache while the checksum is computed.
-        directory.prefetch_bucket(slotted);
+        directory.prefetch_bucket(hashed);
         let checksum = crc32c::crc32c(page);
-        let shard = directory.lock(slotted, self.owner);
+        let shard = directory.lock(hashed, self.owner);
         let older = shard.find(id);
         if placement.holds_back(id, older) {
             control.counters.stalls.count(1);
@@ -154,13 +154,13 @@ impl Tier {
             checksum,
             home: 0,
         };
-        let older_state = older.map(|frame| directory.state(frame));
+        let older_state = older.map(|entry| directory.state(entry));
         let mut flags = if through { 0 } else { dirty_since(self.inherited_since(older_state, oldest)) };
         if planted::is(Bug::WrittenInherited) {
             flags |= older_state.unwrap_or(0) & WRITTEN;
         }
         let replaced =
-            older.map(|frame| Replaced { state: directory.state(frame), position: self.position_of(frame) });
+            older.map(|entry| Replaced { state: directory.state(entry), position: self.position_of(entry) });
         let Some(place) = self.append_by(placement, kind, None, Reserve::Foreground, replaced) else {
             control.counters.stalls.count(1);
             return StageIn::Full;
@@ -173,8 +173,8 @@ impl Tier {
             shard.unlink(older);
         }
         planted::inside("stage-in: older version unlinked");
-        shard.link(place.frame, id, flags, checksum);
-        placement.entered(place.frame, id, older, !through);
+        shard.link(place.entry, id, flags, checksum);
+        placement.entered(place.entry, id, older, !through);
         planted::inside("stage-in: linked, not counted as filled");
         shard.changed();
         self.filled(place);
@@ -195,7 +195,7 @@ impl Tier {
             return Ok(());
         }
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
+        let shard = directory.lock(directory.hashed(id), self.owner);
         if self.placement().holds_back(id, shard.find(id)) { Err(NoRoom) } else { Ok(()) }
     }
 
@@ -205,7 +205,7 @@ impl Tier {
         let control = self.control();
         let counters = &control.counters;
         let directory = self.directory();
-        let Some(shard) = directory.try_lock(directory.slot(id), self.owner) else {
+        let Some(shard) = directory.try_lock(directory.hashed(id), self.owner) else {
             counters.dropped_busy.count(1);
             return StageIn::Dropped;
         };
@@ -248,8 +248,8 @@ impl Tier {
         };
         planted::inside("offer: place given out");
         self.region.copy_in(place.memory, page);
-        shard.link(place.frame, id, 0, checksum);
-        placement.entered(place.frame, id, None, false);
+        shard.link(place.entry, id, 0, checksum);
+        placement.entered(place.entry, id, None, false);
         planted::inside("offer: linked, not counted as filled");
         self.filled(place);
         self.count(Event::StagedClean);
@@ -277,9 +277,9 @@ impl Tier {
     pub fn lookup(&self, id: &PageId, out: &mut [u8]) -> Lookup {
         assert!(out.len() == self.geometry.page_size(), "a page of the wrong size");
         let directory = self.directory();
-        let slotted = directory.slot(id);
-        let look = |found| Seen::new(self.control(), &directory, slotted, found);
-        match directory.glance(slotted, id, look) {
+        let hashed = directory.hashed(id);
+        let look = |found| Seen::new(self.control(), &directory, hashed, found);
+        match directory.glance(hashed, id, look) {
             Some(seen) => self.looked_up(id, seen, out),
             None => self.lookup_at_length(id, out),
         }
@@ -290,15 +290,15 @@ impl Tier {
     #[inline(never)]
     fn lookup_at_length(&self, id: &PageId, out: &mut [u8]) -> Lookup {
         let directory = self.directory();
-        let slotted = directory.slot(id);
-        let look = |found| Seen::new(self.control(), &directory, slotted, found);
+        let hashed = directory.hashed(id);
+        let look = |found| Seen::new(self.control(), &directory, hashed, found);
         for _ in 0..ATTEMPTS {
-            if let Some(seen) = directory.look(slotted, id, look) {
+            if let Some(seen) = directory.look(hashed, id, look) {
                 return self.looked_up(id, seen, out);
             }
             spin();
         }
-        let shard = directory.lock(slotted, self.owner);
+        let shard = directory.lock(hashed, self.owner);
         let seen = look(shard.find_entry(id));
         drop(shard);
         self.looked_up(id, seen, out)
@@ -311,7 +311,7 @@ impl Tier {
 
     #[inline(always)]
     fn looked_up(&self, id: &PageId, seen: Seen<'_>, out: &mut [u8]) -> Lookup {
-        let Some((frame, entry)) = seen.found else {
+        let Some((at, entry)) = seen.found else {
             self.count(Event::Miss);
             placed!(self, placement => placement.missed(id));
             return Lookup::Miss(Token(seen.changes));
@@ -321,13 +321,12 @@ impl Tier {
             entry.refer(seen.state);
             planted::outside("lookup: referred");
         }
-        let home = placed!(self, placement => placement.hit(frame));
+        let frame = placed!(self, placement => placement.hit(at));
         let position = seen.position;
         if position >= self.control().ends.staged_from() {
             self.count(Event::HitInMemory);
             // If its group left memory between the two looks, flash has it.
-            let state =
-                if planted::is(Bug::HomedAskedLate) { self.state_at(Position(position)) } else { seen.state };
+            let state = if planted::is(Bug::HomedAskedLate) { self.state_at(position) } else { seen.state };
             if self.copy_staged(position, state, out) {
                 return Lookup::Memory;
             }
@@ -335,8 +334,8 @@ impl Tier {
             self.count(Event::HitOnFlash);
         }
         Lookup::Flash(FlashPage {
-            offset: self.geometry.offset_of_frame(home),
-            position: Position(position),
+            offset: self.geometry.offset_of_frame(frame),
+            position,
             checksum: seen.checksum,
             dirty: seen.state & DIRTY != 0,
         })
@@ -346,23 +345,23 @@ impl Tier {
     /// moment at which its entry was linked: an entry that was unlinked since does not tell whether
     /// memory ever had the page.
     #[inline(never)]
-    pub(crate) fn copy_staged(&self, position: u64, state: u32, out: &mut [u8]) -> bool {
+    pub(crate) fn copy_staged(&self, position: Position, state: u32, out: &mut [u8]) -> bool {
         let control = self.control();
         if position < control.ends.staged_from() || state & HOMED != 0 {
             return false;
         }
-        for slot in self.staging_groups() {
-            let group = slot.position();
+        for group in self.staging_groups() {
+            let begin = group.position();
             planted::outside("staged copy: position of a group read");
-            let first = group + self.geometry.summary_frames();
-            let pages = slot.pages();
-            if !slot.is_free() && (first..first + pages).contains(&position) {
-                self.region.copy_out(self.staged_page(slot, position - first), out);
-                // The memory may have been given to another group since `group` was read: then the slot has
-                // another position, and neither the number of pages nor what was copied need
-                // be those of the group that is asked for.
+            let first = begin + self.geometry.summary_frames();
+            let pages = group.pages();
+            if !group.is_free() && (first..first + pages).contains(&position) {
+                self.region.copy_out(self.staged_page(group, position - first), out);
+                // The memory may have been given to another group since `begin` was read: then that has
+                // another position, and neither the number of pages nor what was copied need be those of
+                // the group that is asked for.
                 let by_end = planted::is(Bug::StagedGroupMixed) && position >= control.ends.staged_from();
-                return slot.position() == group || by_end || planted::is(Bug::StagedCopyUnconfirmed);
+                return group.position() == begin || by_end || planted::is(Bug::StagedCopyUnconfirmed);
             }
         }
         false
@@ -377,23 +376,24 @@ impl Tier {
     ///
     /// If not, what was read may be anything: look the page up again.
     pub fn confirm(&self, page: &FlashPage) -> bool {
-        let holds = placed!(self, placement => placement.still_holds(page));
+        let holds =
+            placed!(self, placement => placement.still_holds(page.offset, || self.entry_of(page.position)));
         if !holds && !planted::is(Bug::ReadUnconfirmed) {
             return false;
         }
-        self.control().ends.front() <= page.position.0 || planted::is(Bug::ReadUnconfirmed)
+        self.control().ends.front() <= page.position || planted::is(Bug::ReadUnconfirmed)
     }
 
     pub(crate) fn state_at(&self, position: Position) -> u32 {
-        self.directory().state(self.entry_of(position.0))
+        self.directory().state(self.entry_of(position))
     }
 
     /// Whether the tier has the page, and whether its version is newer than the disk copy. Counts as no
     /// lookup.
     pub fn holds(&self, id: &PageId) -> Option<bool> {
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
-        shard.find(id).map(|frame| directory.state(frame) & DIRTY != 0)
+        let shard = directory.lock(directory.hashed(id), self.owner);
+        shard.find(id).map(|entry| directory.state(entry) & DIRTY != 0)
     }
 
     /// The host's bytes as they were set last, or found at recovery.

@@ -15,7 +15,8 @@ use common::{Flash, Host, page};
 use mezzanine_engine::format::{Age, Record, RecordKind, SegmentHeader, SlotEntry, SlotHead, Superblock};
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_engine::{
-    Design, IdRange, NOTE_BYTES, PageId, RecoveryError, StageIn, StageKind, SyncMode, TierConfig,
+    Design, IdRange, NOTE_BYTES, PageId, Position, RecoveryError, Sequence, StageIn, StageKind, SyncMode,
+    TierConfig, Version,
 };
 
 mod common;
@@ -257,7 +258,7 @@ fn impossible_numbers_are_damage() -> bool {
         let group = |position, sequence| Record {
             kind: RecordKind::Group { position, sequence, pages: 1, records: 1, checksum: 1 },
             epoch: 1,
-            version: 0,
+            version: Version::ZERO,
         };
         let tombstone =
             |version, epoch| Record { kind: RecordKind::Tombstone(IdRange::blocks(1, 2, 3)), epoch, version };
@@ -267,16 +268,16 @@ fn impossible_numbers_are_damage() -> bool {
             number: age.segment,
             epoch: age.epoch,
             records: 0,
-            first_sequence: 1,
-            first_position: 1,
+            first_sequence: Sequence::from_number(1),
+            first_position: Position::from_number(1),
             first_predecessor: 0,
             last_checksum: 0,
             end_sequence: age.sequence,
             end_position: age.position,
-            front: 1,
+            front: Position::from_number(1),
             version_max: age.version,
             records_checksum: 0,
-            share_rear: 1,
+            share_rear: Position::from_number(1),
             share_first: 0,
             share_frames: 0,
             share_checksum: 0,
@@ -290,10 +291,10 @@ fn impossible_numbers_are_damage() -> bool {
             whole(&header(&Age { position: age.position, ..last })),
             whole(&header(&Age { version: age.version, ..last })),
             whole(&header(&Age { epoch: age.epoch, ..last })),
-            known(group(age.position, 1)),
-            known(group(1, age.sequence)),
+            known(group(age.position, Sequence::from_number(1))),
+            known(group(Position::from_number(1), age.sequence)),
             known(tombstone(age.version, 1)),
-            known(tombstone(1, age.epoch)),
+            known(tombstone(Version::from_number(1), age.epoch)),
             SlotEntry::decode(&slot.encode(&[7; 16], 1), &[7; 16], 1).is_some(),
             SlotHead::decode(&head.encode(&[7; 16]), &[7; 16]).is_some(),
         ]

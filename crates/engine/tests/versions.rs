@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use common::{Host, page};
 use mezzanine_engine::format::{GroupSummary, RecordKind};
-use mezzanine_engine::{IdRange, Lookup, PageId, Position, TierConfig};
+use mezzanine_engine::{IdRange, Lookup, PageId, Position, TierConfig, Version};
 
 mod common;
 
 /// (epoch, version, position) of the newest copy of each page on flash, tombstones taken off.
-fn newest_by_version(host: &Host) -> BTreeMap<PageId, (u32, u64, u64)> {
+fn newest_by_version(host: &Host) -> BTreeMap<PageId, (u32, Version, Position)> {
     let summaries: Vec<(GroupSummary, &[u8])> = host
         .flash
         .0
@@ -21,8 +21,8 @@ fn newest_by_version(host: &Host) -> BTreeMap<PageId, (u32, u64, u64)> {
         .collect();
     // Recovery has put the largest front that anything states into the superblock of the new epoch.
     let front = host.superblock.front;
-    let mut newest: BTreeMap<PageId, (u32, u64, u64)> = BTreeMap::new();
-    let mut tombstones: Vec<(IdRange, (u32, u64))> = Vec::new();
+    let mut newest: BTreeMap<PageId, (u32, Version, Position)> = BTreeMap::new();
+    let mut tombstones: Vec<(IdRange, (u32, Version))> = Vec::new();
     for (summary, frame) in summaries.iter().filter(|(summary, _)| summary.position >= front) {
         let mut position = summary.position;
         for index in 0..summary.records as usize {
@@ -75,7 +75,7 @@ fn replay_in_queue_order_agrees_with_the_versions() {
         for (id, (_, _, position)) in expected {
             let mut out = vec![0; 4096];
             match host.tier.lookup(&id, &mut out) {
-                Lookup::Flash(found) => assert_eq!(found.position, Position(position), "{id:?}"),
+                Lookup::Flash(found) => assert_eq!(found.position, position, "{id:?}"),
                 other => panic!("{id:?}: {other:?}"),
             }
         }

@@ -188,7 +188,7 @@ impl Host {
         // Before anything else can end this process. If it cannot be written, the next start comes here
         // again.
         let _ = self.forsake(&self.superblock().tier_uuid);
-        tier.report_failure(Failure::FlashRead { position: flash.position.0 });
+        tier.report_failure(Failure::FlashRead { position: flash.position });
         self.server.progressed();
     }
 

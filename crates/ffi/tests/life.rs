@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use machine::{Machine, Relations, checkpoint, give_memory, id, page, read, start, write};
-use mezzanine_engine::{Failure, IdRange, RedoPoint, SyncMode};
+use mezzanine_engine::{Failure, IdRange, Position, RedoPoint, SyncMode};
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::pages::Written;
 use mezzanine_ffi::settings::Settings;
@@ -228,7 +228,7 @@ fn a_page_that_stage_out_cannot_read_ends_the_server() {
         let (host, _) = machine.start(10).unwrap();
         checkpoint(&host, 20);
         write(&host, 1, 1);
-        host.tier().report_failure(Failure::FlashRead { position: 1 });
+        host.tier().report_failure(Failure::FlashRead { position: Position::ZERO.next() });
         let refusal = host.give_up().unwrap_err();
         let restart = if mode == SyncMode::Durable { "what is durable there" } else { "No page was lost" };
         assert!(refusal.detail.contains(restart), "{refusal}");

@@ -90,7 +90,7 @@ fn who_finds_no_room_is_told() {
             // To drop them helps, and so does room on disk. It takes next to none in the tier.
             let rear = host.tier().rear();
             host.drop_range(&IdRange::relation(5, 1663, 1000)).ok()?;
-            let at_once = host.tier().rear().0 < rear.0 + 100;
+            let at_once = host.tier().rear() < rear + 100;
             (kept && at_once && write(30_000) == Ok(Written::Taken)).then_some(())
         }));
         matches!(told_and_helped, Ok(Some(())))
@@ -115,7 +115,7 @@ fn drops_at_rest(in_tier: u32, dropped: u32, between: impl Fn(&Host, u32)) -> Op
             host.drop_range(&IdRange::relation(5, 1663, 2000 + relation)).unwrap();
             between(&host, relation);
         }
-        let frames = host.tier().rear().0 - rear.0;
+        let frames = host.tier().rear() - rear;
         let kept = (0..taken).all(|block| read(&host, &machine, block) == Some(1));
         host.drop_range(&IdRange::relation(5, 1663, 1000)).unwrap();
         (kept && write(id(30_000)) == Ok(Written::Taken)).then_some(frames)

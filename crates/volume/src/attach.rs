@@ -496,7 +496,7 @@ impl Shared {
         // A page that the tier had let go before it was discarded may be there again, since no durable group
         // states the front that passed it.
         let distrusted = match discarding {
-            Some(_) if !planted::is(Bug::ForgottenCopiesBelieved) => host.tier.rear().0,
+            Some(_) if !planted::is(Bug::ForgottenCopiesBelieved) => host.tier.rear().number(),
             _ => 0,
         };
         self.distrust(host, &file, sidecar.distrusted.max(distrusted));
@@ -544,7 +544,9 @@ impl Shared {
     /// before this position are copies of.
     fn distrust(&self, host: &TierHost, file: &FileInner, before: u64) {
         file.distrusted.store(before, Ordering::Release);
-        host.tier.distrust_clean(&IdRange::blocks_from(u64::from(file.number), 0), Position(before));
+        let (pages, before) =
+            (IdRange::blocks_from(u64::from(file.number), 0), Position::from_number(before));
+        host.tier.distrust_clean(&pages, before);
     }
 
     fn register(&self, file: FileInner) -> Arc<FileInner> {

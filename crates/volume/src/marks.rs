@@ -89,7 +89,7 @@ impl Shared {
             epoch,
             nonce,
             mark: file.mark(),
-            groups: host.tier.durable_groups(),
+            groups: host.tier.durable_groups().number(),
             file: file.number,
             former: file.former.clone(),
             distrusted: file.distrusted.load(Ordering::Acquire),

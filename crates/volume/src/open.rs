@@ -421,7 +421,7 @@ pub(crate) fn open_tier(
         region_bytes: geometry.region_bytes(),
         recovery: report,
     };
-    let end = superblock.epoch_sequence;
+    let end = superblock.epoch_sequence.number();
     let host = TierHost::new(TierParts {
         tier,
         superblock,

@@ -135,7 +135,7 @@ impl Shared {
     /// pages in the tier may be older than the disk now. If the power fails before the tier is given up
     /// altogether, they would answer for a while, and then the disk.
     fn distrust_clean(&self, host: &TierHost) -> Result<(), VolumeError> {
-        let end = host.tier.rear().0;
+        let end = host.tier.rear().number();
         self.all_files().iter().filter(|file| file.dirty.load(Ordering::Acquire)).try_for_each(|file| {
             file.distrusted.store(end, Ordering::Release);
             // Newer versions than the tier will find go to disk from memory.

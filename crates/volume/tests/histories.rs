@@ -68,7 +68,7 @@ fn groups_on(flash: &MemoryDevice) -> u64 {
     let mut flash = Flash(flash);
     let superblock = read_superblock(&mut flash).unwrap();
     let region = Region::heap(superblock.config.geometry().unwrap().region_bytes());
-    Tier::recover(region, &superblock, 1, &mut flash).unwrap().superblock.epoch_sequence
+    Tier::recover(region, &superblock, 1, &mut flash).unwrap().superblock.epoch_sequence.number()
 }
 
 struct Machine {

@@ -9,9 +9,9 @@ impl Control {
     /// The next numbers that will be given out.
     fn rising(&self) -> [(Bound, u64); 5] {
         [
-            (Bound::Position, self.ends.rear()),
-            (Bound::Sequence, self.groups.next()),
-            (Bound::Version, self.append.next_version()),
+            (Bound::Position, self.ends.rear().number()),
+            (Bound::Sequence, self.groups.next().number()),
+            (Bound::Version, self.append.next_version().number()),
             (Bound::Segment, self.segments.next_number()),
             (Bound::Epoch, self.epoch.get()),
         ]
@@ -52,9 +52,9 @@ impl crate::format::Age {
         Self {
             epoch: number(Bound::Epoch) as u32,
             generation: number(Bound::Generation),
-            sequence: number(Bound::Sequence),
-            position: number(Bound::Position),
-            version: number(Bound::Version),
+            sequence: crate::ids::Sequence::from_number(number(Bound::Sequence)),
+            position: crate::ids::Position::from_number(number(Bound::Position)),
+            version: crate::ids::Version::from_number(number(Bound::Version)),
             segment: number(Bound::Segment),
         }
     }

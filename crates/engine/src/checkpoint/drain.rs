@@ -12,7 +12,7 @@ use crate::answers::FlashPage;
 use crate::core::Tier;
 use crate::directory::{DIRTY, DRAINED, LOST, VALID, WRITTEN, is_lost};
 use crate::format::{Superblock, TierState};
-use crate::ids::{IdRange, PageId, Position};
+use crate::ids::{IdRange, PageId, Position, Sequence};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::Stage;
 
@@ -27,7 +27,7 @@ pub struct DirtyPage {
 
 /// How far a drain has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DrainCursor(u64);
+pub struct DrainCursor(Position);
 
 impl Tier {
     /// Stops stage-out from taking more groups, until this process calls [`Self::end_drain`] or is abandoned.
@@ -61,15 +61,15 @@ impl Tier {
         let mut pages = Vec::new();
         let mut position = cursor.0.max(control.ends.front());
         while position < control.ends.rear() && pages.len() < max {
-            let frame = self.entry_of(position);
-            if directory.state(frame) & (VALID | DIRTY) == VALID | DIRTY {
+            let entry = self.entry_of(position);
+            if directory.state(entry) & (VALID | DIRTY) == VALID | DIRTY {
                 let flash = FlashPage {
                     offset: self.offset_of(position),
-                    position: Position(position),
-                    checksum: directory.checksum(frame),
+                    position,
+                    checksum: directory.checksum(entry),
                     dirty: true,
                 };
-                pages.push(DirtyPage { id: directory.id(frame), flash });
+                pages.push(DirtyPage { id: directory.id(entry), flash });
             }
             position += 1;
         }
@@ -87,22 +87,22 @@ impl Tier {
             return false;
         }
         let state = self.state_at(page.position);
-        self.placement().tells_of_memory(state) && self.copy_staged(page.position.0, state, out)
+        self.placement().tells_of_memory(state) && self.copy_staged(page.position, state, out)
     }
 
     /// Notes that these versions are on disk, synced. Pages that changed meanwhile stay dirty.
     pub fn mark_clean(&self, pages: &[DirtyPage]) {
         let directory = self.directory();
         for page in pages {
-            let frame = self.entry_of(page.flash.position.0);
-            let shard = directory.lock(directory.slot(&page.id), self.owner);
+            let entry = self.entry_of(page.flash.position);
+            let shard = directory.lock(directory.hashed(&page.id), self.owner);
             let newest = shard.find(&page.id);
-            if newest == Some(frame) && self.position_of(frame) == page.flash.position.0 {
+            if newest == Some(entry) && self.position_of(entry) == page.flash.position {
                 // The host may have had a page that is lost: an error has passed after all, or disk has it.
-                let found = is_lost(directory.state(frame)) && !planted::is(Bug::FoundStaysLost);
-                shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED | if found { LOST } else { 0 });
+                let found = is_lost(directory.state(entry)) && !planted::is(Bug::FoundStaysLost);
+                shard.clear_flags(entry, DIRTY | WRITTEN | DRAINED | if found { LOST } else { 0 });
                 if found {
-                    self.placement().found(frame);
+                    self.placement().found(entry);
                 }
                 planted::inside("mark clean: one page marked");
             } else if let Some(newer) = newest.filter(|_| planted::is(Bug::CleanedAlthoughChanged)) {
@@ -112,13 +112,13 @@ impl Tier {
     }
 
     /// Groups below this sequence number are durable.
-    pub fn durable_groups(&self) -> u64 {
+    pub fn durable_groups(&self) -> Sequence {
         self.control().groups.flushed()
     }
 
     /// Every page that the tier holds by now lies before this position of the queue.
     pub fn rear(&self) -> Position {
-        Position(self.control().ends.rear())
+        self.control().ends.rear()
     }
 
     /// Drops the clean pages of `range` that were appended before `end`, because their disk copies may differ
@@ -126,17 +126,17 @@ impl Tier {
     pub fn distrust_clean(&self, range: &IdRange, end: Position) {
         let control = self.control();
         let directory = self.directory();
-        for position in control.ends.front()..control.ends.rear().min(end.0) {
-            let frame = self.entry_of(position);
-            if directory.state(frame) & (VALID | DIRTY) != VALID || !range.contains(&directory.id(frame)) {
+        for position in Position::each(control.ends.front()..control.ends.rear().min(end)) {
+            let entry = self.entry_of(position);
+            if directory.state(entry) & (VALID | DIRTY) != VALID || !range.contains(&directory.id(entry)) {
                 continue;
             }
-            let id = directory.id(frame);
-            let shard = directory.lock(directory.slot(&id), self.owner);
-            if shard.find(&id) == Some(frame) {
-                self.forgets(Position(position));
-                shard.unlink(frame);
-                self.placement().forgotten(frame);
+            let id = directory.id(entry);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
+            if shard.find(&id) == Some(entry) {
+                self.forgets(position);
+                shard.unlink(entry);
+                self.placement().forgotten(entry);
                 shard.changed();
             }
         }

@@ -29,7 +29,7 @@ use crate::checkpoint::request::Stage;
 use crate::core::Tier;
 use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, is_lost, needs_disk, since};
 use crate::format::{RedoPoint, Superblock};
-use crate::ids::PageId;
+use crate::ids::{PageId, Position};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -127,8 +127,8 @@ impl Tier {
         // Without a mark everything counts: no page is dirty since after the next one.
         drain.before.set(scope.before.map_or(u64::MAX, |mark| mark.0));
         drain.set_range(scope.range.as_ref());
-        drain.cursor.set(control.passed.cleaned());
-        drain.end.set(control.ends.rear());
+        drain.set_cursor(control.passed.cleaned());
+        drain.set_end(control.ends.rear());
         drain.lost.set(0);
         drain.refused.set(0);
         planted::inside("request drain: scope set");
@@ -170,9 +170,9 @@ impl Tier {
     /// Whether the drain under way waits for the page whose version, at `position`, is in `state`. Under the
     /// control lock, or for the sweep, which looks at nothing that moves.
     #[inline(always)]
-    pub(crate) fn drain_awaits(&self, id: &PageId, state: u32, position: u64) -> bool {
+    pub(crate) fn drain_awaits(&self, id: &PageId, state: u32, position: Position) -> bool {
         // First what is nearly always so: no drain is under way that has its end behind the page.
-        position < self.control().drain.end.get() && needs_disk(state) && self.drain_covers(id, state)
+        position < self.control().drain.end() && needs_disk(state) && self.drain_covers(id, state)
     }
 
     /// Whether a dirty page is in the scope of the drain under way, wherever it lies.
@@ -189,12 +189,12 @@ impl Tier {
 
     /// A page that the drain waits for is about to be appended again; false if it must be written first.
     /// Under the control lock.
-    pub(crate) fn drain_lets_supersede(&self, position: u64) -> bool {
+    pub(crate) fn drain_lets_supersede(&self, position: Position) -> bool {
         let drain = &self.control().drain;
         match drain.stage.get() {
             Stage::Last => return planted::is(Bug::LastSweepSuperseded),
             Stage::Sweep if planted::is(Bug::SweepEndUnmoved) => {}
-            Stage::Sweep => drain.end.set(drain.end.get().max(position + 1)),
+            Stage::Sweep => drain.set_end(drain.end().max(position.next())),
             _ => {}
         }
         true
@@ -207,9 +207,9 @@ impl Tier {
         if !drain.is_sweeping() || !control.batch.is_idle() || control.draining.get() != 0 {
             return Sweep::Nothing;
         }
-        let cursor = drain.cursor.get().max(control.passed.cleaned());
-        drain.cursor.set(cursor);
-        if cursor >= drain.end.get() {
+        let cursor = drain.cursor().max(control.passed.cleaned());
+        drain.set_cursor(cursor);
+        if cursor >= drain.end() {
             let unsynced = planted::is(Bug::DrainUnsynced)
                 || (planted::is(Bug::IdleDrainUnsynced) && self.nothing_drained());
             if unsynced {
@@ -235,7 +235,7 @@ impl Tier {
     fn nothing_drained(&self) -> bool {
         let control = self.control();
         let drained = |position| self.directory().state(self.entry_of(position)) & DRAINED != 0;
-        !(control.ends.front()..control.ends.rear()).any(drained)
+        !Position::each(control.ends.front()..control.ends.rear()).any(drained)
     }
 
     /// The sweep has met groups that are not durable yet: has them made so.
@@ -251,7 +251,7 @@ impl Tier {
             None => (control.ends.rear(), control.groups.next()),
             Some(empty) => (self.group_of(empty).position(), empty),
         };
-        control.drain.end.set(end);
+        control.drain.set_end(end);
         planted::inside("drain: about to be the last pass");
         control.drain.stage.set(Stage::Last);
         control.groups.want(groups_end);
@@ -262,17 +262,17 @@ impl Tier {
     pub(crate) fn scan_for_drain(&self) {
         let control = self.control();
         let directory = self.directory();
-        let from = control.drain.cursor.get();
-        let until = control.drain.end.get().min(control.ends.staged_from()).min(from + SCAN_FRAMES);
+        let from = control.drain.cursor();
+        let until = control.drain.end().min(control.ends.staged_from()).min(from + SCAN_FRAMES);
         let mut list = Vec::new();
         let mut cursor = from;
         while cursor < until && list.len() < self.geometry.batch_pages() as usize {
-            let frame = self.entry_of(cursor);
-            let state = directory.state(frame);
+            let entry = self.entry_of(cursor);
+            let state = directory.state(entry);
             if is_lost(state) {
-                self.drain_misses(&directory.id(frame), state);
+                self.drain_misses(&directory.id(entry), state);
             }
-            if needs_disk(state) && self.drain_awaits(&directory.id(frame), state, cursor) {
+            if needs_disk(state) && self.drain_awaits(&directory.id(entry), state, cursor) {
                 list.push(BatchPage { position: cursor, place: list.len() as u64 });
             }
             cursor += 1;
@@ -280,8 +280,8 @@ impl Tier {
         self.set_batch_list(&list);
         planted::outside("drain: scanned, cursor not moved");
         let _guard = control.lock.lock(self.owner);
-        control.drain.scanned.set(from);
-        control.drain.cursor.set(cursor);
+        control.drain.scanned.set(from.number());
+        control.drain.set_cursor(cursor);
         planted::inside("drain: cursor moved");
         control.batch.was_scanned();
     }
@@ -325,7 +325,7 @@ impl Tier {
 
     /// The disk is synced, also for stage-out's own writes of groups before `synced_end`: what was written is
     /// clean. No lock is held.
-    pub(crate) fn drain_synced(&self, synced_end: u64) {
+    pub(crate) fn drain_synced(&self, synced_end: Position) {
         let control = self.control();
         {
             let _guard = control.lock.lock(self.owner);
@@ -338,18 +338,18 @@ impl Tier {
         }
         planted::outside("drain: marking begun");
         let directory = self.directory();
-        let is_clean = |state: u32, position| {
+        let is_clean = |state: u32, position: Position| {
             state & (VALID | WRITTEN) == VALID | WRITTEN && (state & DRAINED != 0 || position < synced_end)
         };
-        for position in control.ends.front()..control.ends.rear() {
-            let frame = self.entry_of(position);
-            if !is_clean(directory.state(frame), position) {
+        for position in Position::each(control.ends.front()..control.ends.rear()) {
+            let entry = self.entry_of(position);
+            if !is_clean(directory.state(entry), position) {
                 continue;
             }
-            let id = directory.id(frame);
-            let shard = directory.lock(directory.slot(&id), self.owner);
-            if shard.find(&id) == Some(frame) && is_clean(directory.state(frame), position) {
-                shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED);
+            let id = directory.id(entry);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
+            if shard.find(&id) == Some(entry) && is_clean(directory.state(entry), position) {
+                shard.clear_flags(entry, DIRTY | WRITTEN | DRAINED);
                 planted::inside("drain: one page marked clean");
             }
         }

@@ -2,7 +2,7 @@
 
 use mezzanine_ground::region::{StateWord, Word, states};
 
-use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
+use crate::ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
 use crate::planted::{self, Bug};
 
 states! {
@@ -37,16 +37,32 @@ pub(crate) struct Drain {
     pub(super) before: Word,
     pub(super) range: [Word; 5],
     /// Frames before it have been looked at.
-    pub(super) cursor: Word,
+    cursor: Word,
     /// Where the cursor was before the pages in the batch were listed.
     pub(super) scanned: Word,
     /// Where the sweep ends.
-    pub(super) end: Word,
+    end: Word,
     /// Who marks pages clean.
     pub(super) owner: Word,
 }
 
 impl Drain {
+    pub(super) fn cursor(&self) -> Position {
+        Position::from_number(self.cursor.get())
+    }
+
+    pub(super) fn set_cursor(&self, cursor: Position) {
+        self.cursor.set(cursor.number());
+    }
+
+    pub(super) fn end(&self) -> Position {
+        Position::from_number(self.end.get())
+    }
+
+    pub(super) fn set_end(&self, end: Position) {
+        self.end.set(end.number());
+    }
+
     /// Whether pages are being marked clean.
     pub(crate) fn is_marking(&self) -> bool {
         self.stage.get() == Stage::Marking

@@ -4,7 +4,7 @@ use mezzanine_ground::replacement::PolicyConfig;
 
 use super::{Admission, BATCH_GROUPS_MAX, SyncMode, TierConfig};
 use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SUPERBLOCK_OFFSETS};
-use crate::ids::Frame;
+use crate::ids::{Frame, Sequence};
 use crate::layout::Layout;
 use crate::planted::{self, Bug};
 
@@ -247,8 +247,8 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Byte offset on flash of the summary of a group.
-    pub(crate) fn offset_of(&self, sequence: u64) -> u64 {
-        self.offset + sequence % self.groups * self.summary_bytes
+    pub(crate) fn offset_of(&self, sequence: Sequence) -> u64 {
+        self.offset + sequence.number() % self.groups * self.summary_bytes
     }
 }
 

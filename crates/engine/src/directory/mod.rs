@@ -21,7 +21,7 @@ use mezzanine_ground::region::{Region, Word};
 
 use crate::config::Geometry;
 use crate::directory::bucket::{Bucket, NO_LINK, tag_of};
-use crate::ids::PageId;
+use crate::ids::{EntryNumber, PageId, Sequence};
 use crate::planted::{self, Bug};
 
 /// Counters of changes per shard. Pages share them by hash, so a change elsewhere seldom refuses an
@@ -120,7 +120,7 @@ pub(crate) struct Directory<'r> {
 pub(crate) struct LockedShard<'r> {
     directory: Directory<'r>,
     shard: &'r Shard,
-    slotted: Slotted,
+    hashed: Hashed,
     /// The holder has made `changing` odd.
     began: Cell<bool>,
     guard: Guard<'r>,
@@ -128,7 +128,7 @@ pub(crate) struct LockedShard<'r> {
 
 /// Where a page's hash leads.
 #[derive(Clone, Copy)]
-pub(crate) struct Slotted {
+pub(crate) struct Hashed {
     hash: u64,
     bucket: usize,
 }
@@ -136,13 +136,13 @@ pub(crate) struct Slotted {
 /// What a group's first entry says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupHead {
-    pub(crate) sequence: u64,
+    pub(crate) sequence: Sequence,
     pub(crate) pages: u32,
     pub(crate) records: u32,
     pub(crate) checksum: u32,
 }
 
-impl Slotted {
+impl Hashed {
     #[inline]
     fn tag(&self) -> u8 {
         tag_of(self.hash as u8)
@@ -187,22 +187,22 @@ impl<'r> Directory<'r> {
     }
 
     #[inline]
-    pub(crate) fn slot(&self, id: &PageId) -> Slotted {
+    pub(crate) fn hashed(&self, id: &PageId) -> Hashed {
         let hash = id.hash();
         // The high half picks the bucket by multiplication, so that their number may be any.
         let bucket = ((hash >> 32) * self.geometry.layout.buckets as u64) >> 32;
-        Slotted { hash, bucket: bucket as usize }
+        Hashed { hash, bucket: bucket as usize }
     }
 
     #[inline(always)]
-    fn shard(&self, slotted: Slotted) -> &'r Shard {
-        self.region.at(self.shard_index(slotted)).expect(LAID_OUT)
+    fn shard(&self, hashed: Hashed) -> &'r Shard {
+        self.region.at(self.shard_index(hashed)).expect(LAID_OUT)
     }
 
     /// Neighbouring buckets belong to different shards.
     #[inline]
-    fn shard_index(&self, slotted: Slotted) -> usize {
-        slotted.bucket & (self.geometry.config().shards as usize - 1)
+    fn shard_index(&self, hashed: Hashed) -> usize {
+        hashed.bucket & (self.geometry.config().shards as usize - 1)
     }
 
     fn shards(&self) -> &'r [Shard] {
@@ -210,37 +210,37 @@ impl<'r> Directory<'r> {
     }
 
     #[inline(always)]
-    fn bucket(&self, slotted: Slotted) -> &'r Bucket {
-        self.region.at(slotted.bucket).expect(LAID_OUT)
+    fn bucket(&self, hashed: Hashed) -> &'r Bucket {
+        self.region.at(hashed.bucket).expect(LAID_OUT)
     }
 
     #[inline]
-    fn counter(&self, slotted: Slotted) -> &'r AtomicU32 {
-        let within = (slotted.hash >> 8) as usize % COUNTERS_PER_SHARD;
-        let index = self.shard_index(slotted) * COUNTERS_PER_SHARD + within;
+    fn counter(&self, hashed: Hashed) -> &'r AtomicU32 {
+        let within = (hashed.hash >> 8) as usize % COUNTERS_PER_SHARD;
+        let index = self.shard_index(hashed) * COUNTERS_PER_SHARD + within;
         &self.region.at::<ChangeCounter>(index).expect(LAID_OUT).0
     }
 
     #[inline]
-    fn entry(&self, frame: u32) -> &'r Entry {
-        self.region.at(frame as usize).expect("links and positions name frames that there are")
+    fn entry(&self, at: EntryNumber) -> &'r Entry {
+        self.region.at(at.0 as usize).expect("links and positions name entries that there are")
     }
 
     #[inline]
-    pub(crate) fn lock(&self, slotted: Slotted, owner: u32) -> LockedShard<'r> {
-        let guard = self.shard(slotted).lock.lock(owner);
-        self.locked(slotted, guard)
+    pub(crate) fn lock(&self, hashed: Hashed, owner: u32) -> LockedShard<'r> {
+        let guard = self.shard(hashed).lock.lock(owner);
+        self.locked(hashed, guard)
     }
 
-    pub(crate) fn try_lock(&self, slotted: Slotted, owner: u32) -> Option<LockedShard<'r>> {
-        let guard = self.shard(slotted).lock.try_lock(owner)?;
-        Some(self.locked(slotted, guard))
+    pub(crate) fn try_lock(&self, hashed: Hashed, owner: u32) -> Option<LockedShard<'r>> {
+        let guard = self.shard(hashed).lock.try_lock(owner)?;
+        Some(self.locked(hashed, guard))
     }
 
     #[inline]
-    fn locked(&self, slotted: Slotted, guard: Guard<'r>) -> LockedShard<'r> {
-        let shard = self.shard(slotted);
-        LockedShard { directory: *self, shard, slotted, began: Cell::new(false), guard }
+    fn locked(&self, hashed: Hashed, guard: Guard<'r>) -> LockedShard<'r> {
+        let shard = self.shard(hashed);
+        LockedShard { directory: *self, shard, hashed, began: Cell::new(false), guard }
     }
 
     /// Looks without the shard's lock. What was seen is returned if nothing was linked or unlinked in the
@@ -258,11 +258,11 @@ impl<'r> Directory<'r> {
     ///    hence not written to by the owners of unlinked entries either (access rule 1). And a word that
     ///    moves only once an entry has been unlinked, like the rear that passes its frame again, was not seen
     ///    moved: the load of such a word acquires, and 3 applies.
-    /// 5. A walk that is led astray by changes ends after `STEPS_MAX` links, all of which are frames: the
+    /// 5. A walk that is led astray by changes ends after `STEPS_MAX` links, all of which are entries: the
     ///    words of buckets and links never hold anything else.
     #[inline(always)]
-    fn undisturbed<T>(&self, slotted: Slotted, look: impl FnOnce() -> Option<T>) -> Option<T> {
-        let shard = self.shard(slotted);
+    fn undisturbed<T>(&self, hashed: Hashed, look: impl FnOnce() -> Option<T>) -> Option<T> {
+        let shard = self.shard(hashed);
         let before = shard.changing.get();
         if before % 2 == 1 || shard.lock.is_poisoned() {
             return None;
@@ -278,46 +278,46 @@ impl<'r> Directory<'r> {
     #[inline(always)]
     pub(crate) fn glance<T>(
         &self,
-        slotted: Slotted,
+        hashed: Hashed,
         id: &PageId,
-        look: impl FnOnce(Option<(u32, &'r Entry)>) -> T,
+        look: impl FnOnce(Option<(EntryNumber, &'r Entry)>) -> T,
     ) -> Option<T> {
-        self.undisturbed(slotted, || {
-            let bucket = self.bucket(slotted);
-            match bucket.first(slotted.tag()) {
+        self.undisturbed(hashed, || {
+            let bucket = self.bucket(hashed);
+            match bucket.first(hashed.tag()) {
                 Some(link) => {
-                    let frame = link.wrapping_sub(1);
-                    let entry: &Entry = self.region.at(frame as usize)?;
-                    entry.is(id).then(|| look(Some((frame, entry))))
+                    let at = EntryNumber(link.wrapping_sub(1));
+                    let entry: &Entry = self.region.at(at.0 as usize)?;
+                    entry.is(id).then(|| look(Some((at, entry))))
                 }
                 None => (bucket.chain().load(Ordering::Relaxed) == NO_LINK).then(|| look(None)),
             }
         })
     }
 
-    /// What `look` makes of the frame that is linked for a page, or of none, without the shard's lock; `None`
+    /// What `look` makes of the entry that is linked for a page, or of none, without the shard's lock; `None`
     /// if something was linked or unlinked in the shard meanwhile.
     pub(crate) fn look<T>(
         &self,
-        slotted: Slotted,
+        hashed: Hashed,
         id: &PageId,
-        look: impl FnOnce(Option<(u32, &'r Entry)>) -> T,
+        look: impl FnOnce(Option<(EntryNumber, &'r Entry)>) -> T,
     ) -> Option<T> {
-        self.undisturbed(slotted, || Some(look(self.walk(slotted, id, STEPS_MAX).ok()?)))
+        self.undisturbed(hashed, || Some(look(self.walk(hashed, id, STEPS_MAX).ok()?)))
     }
 
-    /// The frame linked for `id`; an error if its bucket's chain goes on after `steps_max` links.
+    /// The entry linked for `id`; an error if its bucket's chain goes on after `steps_max` links.
     fn walk(
         &self,
-        slotted: Slotted,
+        hashed: Hashed,
         id: &PageId,
         steps_max: usize,
-    ) -> Result<Option<(u32, &'r Entry)>, Astray> {
-        let bucket = self.bucket(slotted);
-        for link in bucket.candidates(slotted.tag()) {
-            let entry = self.entry(link - 1);
+    ) -> Result<Option<(EntryNumber, &'r Entry)>, Astray> {
+        let bucket = self.bucket(hashed);
+        for link in bucket.candidates(hashed.tag()) {
+            let entry = self.entry(EntryNumber(link - 1));
             if entry.is(id) {
-                return Ok(Some((link - 1, entry)));
+                return Ok(Some((EntryNumber(link - 1), entry)));
             }
         }
         let mut link = bucket.chain().load(Ordering::Relaxed);
@@ -325,9 +325,9 @@ impl<'r> Directory<'r> {
             if link == NO_LINK {
                 return Ok(None);
             }
-            let entry = self.entry(link - 1);
+            let entry = self.entry(EntryNumber(link - 1));
             if entry.is(id) {
-                return Ok(Some((link - 1, entry)));
+                return Ok(Some((EntryNumber(link - 1), entry)));
             }
             link = entry.link.load(Ordering::Relaxed);
         }
@@ -336,27 +336,27 @@ impl<'r> Directory<'r> {
 
     /// Tells that a page will be looked for soon.
     pub(crate) fn prefetch(&self, id: &PageId) {
-        self.prefetch_bucket(self.slot(id));
+        self.prefetch_bucket(self.hashed(id));
     }
 
     /// [`Self::prefetch`] for a page whose place is known.
     #[inline]
-    pub(crate) fn prefetch_bucket(&self, slotted: Slotted) {
-        self.region.prefetch::<Bucket>(slotted.bucket);
+    pub(crate) fn prefetch_bucket(&self, hashed: Hashed) {
+        self.region.prefetch::<Bucket>(hashed.bucket);
     }
 
     /// Tells that a page that was announced is looked for now or never.
     pub(crate) fn prefetch_entry(&self, id: &PageId) {
-        let slotted = self.slot(id);
-        if let Some(link) = self.bucket(slotted).first(slotted.tag()) {
+        let hashed = self.hashed(id);
+        if let Some(link) = self.bucket(hashed).first(hashed.tag()) {
             self.region.prefetch::<Entry>(link.wrapping_sub(1) as usize);
         }
     }
 
     /// How often pages that share this page's counter have changed.
     #[inline]
-    pub(crate) fn changes(&self, slotted: Slotted) -> u32 {
-        self.counter(slotted).load(Ordering::Relaxed)
+    pub(crate) fn changes(&self, hashed: Hashed) -> u32 {
+        self.counter(hashed).load(Ordering::Relaxed)
     }
 
     /// Returns when everything that was under way under some shard's lock is complete.
@@ -381,39 +381,39 @@ impl<'r> Directory<'r> {
         self.shards().iter().any(|shard| shard.lock.is_poisoned())
     }
 
-    pub(crate) fn state(&self, frame: u32) -> u32 {
-        self.entry(frame).state()
+    pub(crate) fn state(&self, at: EntryNumber) -> u32 {
+        self.entry(at).state()
     }
 
-    pub(crate) fn checksum(&self, frame: u32) -> u32 {
-        self.entry(frame).checksum()
+    pub(crate) fn checksum(&self, at: EntryNumber) -> u32 {
+        self.entry(at).checksum()
     }
 
-    pub(crate) fn id(&self, frame: u32) -> PageId {
-        let entry = self.entry(frame);
+    pub(crate) fn id(&self, at: EntryNumber) -> PageId {
+        let entry = self.entry(at);
         let words = [entry.id[0].load(Ordering::Relaxed), entry.id[1].load(Ordering::Relaxed)];
         PageId::from_words(words, entry.id_end.load(Ordering::Relaxed))
     }
 
     /// Makes the entry of a frame that holds no valid page the head of a group.
-    pub(crate) fn set_head(&self, frame: u32, head: &GroupHead) {
-        assert_eq!(self.state(frame) & VALID, 0, "invariant 5: a valid frame is being overwritten");
-        let entry = self.entry(frame);
-        entry.id[0].store(head.sequence, Ordering::Relaxed);
+    pub(crate) fn set_head(&self, at: EntryNumber, head: &GroupHead) {
+        assert_eq!(self.state(at) & VALID, 0, "invariant 5: a valid frame is being overwritten");
+        let entry = self.entry(at);
+        entry.id[0].store(head.sequence.number(), Ordering::Relaxed);
         entry.id[1].store(u64::from(head.pages) | u64::from(head.records) << 32, Ordering::Relaxed);
         entry.checksum.store(head.checksum, Ordering::Relaxed);
         entry.state.store(HEAD, Ordering::Release);
     }
 
     /// The head of a group, if the frame is one.
-    pub(crate) fn head(&self, frame: u32) -> Option<GroupHead> {
-        if self.state(frame) & HEAD == 0 {
+    pub(crate) fn head(&self, at: EntryNumber) -> Option<GroupHead> {
+        if self.state(at) & HEAD == 0 {
             return None;
         }
-        let entry = self.entry(frame);
+        let entry = self.entry(at);
         let counts = entry.id[1].load(Ordering::Relaxed);
         Some(GroupHead {
-            sequence: entry.id[0].load(Ordering::Relaxed),
+            sequence: Sequence::from_number(entry.id[0].load(Ordering::Relaxed)),
             pages: counts as u32,
             records: (counts >> 32) as u32,
             checksum: entry.checksum.load(Ordering::Relaxed),
@@ -421,21 +421,21 @@ impl<'r> Directory<'r> {
     }
 
     /// Marks the entry of a frame without a valid page as empty.
-    pub(crate) fn clear(&self, frame: u32) {
-        assert_eq!(self.state(frame) & VALID, 0, "a linked entry cannot be cleared");
-        self.entry(frame).state.store(0, Ordering::Release);
+    pub(crate) fn clear(&self, at: EntryNumber) {
+        assert_eq!(self.state(at) & VALID, 0, "a linked entry cannot be cleared");
+        self.entry(at).state.store(0, Ordering::Release);
     }
 }
 
 impl<'r> LockedShard<'r> {
-    /// The frame that holds the valid version of `id`.
-    pub(crate) fn find(&self, id: &PageId) -> Option<u32> {
-        self.find_entry(id).map(|(frame, _)| frame)
+    /// The entry of the valid version of `id`.
+    pub(crate) fn find(&self, id: &PageId) -> Option<EntryNumber> {
+        self.find_entry(id).map(|(at, _)| at)
     }
 
-    /// The frame that holds the valid version of `id`, and its entry.
-    pub(crate) fn find_entry(&self, id: &PageId) -> Option<(u32, &'r Entry)> {
-        let Ok(found) = self.directory.walk(self.slotted, id, usize::MAX) else {
+    /// The number of the entry of the valid version of `id`, and the entry.
+    pub(crate) fn find_entry(&self, id: &PageId) -> Option<(EntryNumber, &'r Entry)> {
+        let Ok(found) = self.directory.walk(self.hashed, id, usize::MAX) else {
             unreachable!("a chain of links is no longer than the directory")
         };
         found
@@ -449,66 +449,66 @@ impl<'r> LockedShard<'r> {
         }
     }
 
-    /// Makes `frame` the valid version of `id`. No other frame of the page may be linked.
-    pub(crate) fn link(&self, frame: u32, id: &PageId, flags: u32, checksum: u32) {
+    /// Makes the entry `at` the valid version of `id`. No other entry of the page may be linked.
+    pub(crate) fn link(&self, at: EntryNumber, id: &PageId, flags: u32, checksum: u32) {
         let directory = &self.directory;
-        assert_eq!(directory.state(frame) & VALID, 0, "invariant 5: a valid frame is being overwritten");
+        assert_eq!(directory.state(at) & VALID, 0, "invariant 5: a valid frame is being overwritten");
         debug_assert!(self.find(id).is_none(), "invariant 2: one valid frame per page");
         self.begin_change();
-        let entry = directory.entry(frame);
+        let entry = directory.entry(at);
         let ([a, b], c) = id.words();
         entry.id[0].store(a, Ordering::Relaxed);
         entry.id[1].store(b, Ordering::Relaxed);
         entry.id_end.store(c, Ordering::Relaxed);
         entry.checksum.store(checksum, Ordering::Relaxed);
-        let bucket = directory.bucket(self.slotted);
-        if !bucket.insert(self.slotted.tag(), frame + 1) {
+        let bucket = directory.bucket(self.hashed);
+        if !bucket.insert(self.hashed.tag(), at.0 + 1) {
             entry.link.store(bucket.chain().load(Ordering::Relaxed), Ordering::Relaxed);
-            bucket.chain().store(frame + 1, Ordering::Relaxed);
+            bucket.chain().store(at.0 + 1, Ordering::Relaxed);
         }
         entry.state.store(VALID | flags, Ordering::Release);
     }
 
-    /// Makes `frame` invalid.
+    /// Makes the entry `at` invalid.
     ///
     /// # Panics
     /// If it is not linked in this bucket.
-    pub(crate) fn unlink(&self, frame: u32) {
+    pub(crate) fn unlink(&self, at: EntryNumber) {
         let directory = &self.directory;
         self.begin_change();
-        let bucket = directory.bucket(self.slotted);
-        if !bucket.remove(frame + 1) {
-            let mut at = bucket.chain();
+        let bucket = directory.bucket(self.hashed);
+        if !bucket.remove(at.0 + 1) {
+            let mut word = bucket.chain();
             loop {
-                let link = at.load(Ordering::Relaxed);
+                let link = word.load(Ordering::Relaxed);
                 assert_ne!(link, NO_LINK, "invariant 2: a valid frame is linked in its bucket");
-                if link - 1 == frame {
+                if link - 1 == at.0 {
                     break;
                 }
-                at = &directory.entry(link - 1).link;
+                word = &directory.entry(EntryNumber(link - 1)).link;
             }
-            at.store(directory.entry(frame).link.load(Ordering::Relaxed), Ordering::Relaxed);
+            word.store(directory.entry(at).link.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        directory.entry(frame).state.store(0, Ordering::Release);
+        directory.entry(at).state.store(0, Ordering::Release);
     }
 
     // Flags change in one step, because lookups set one without the lock.
-    pub(crate) fn set_flags(&self, frame: u32, flags: u32) {
-        self.directory.entry(frame).state.fetch_or(flags, Ordering::AcqRel);
+    pub(crate) fn set_flags(&self, at: EntryNumber, flags: u32) {
+        self.directory.entry(at).state.fetch_or(flags, Ordering::AcqRel);
     }
 
-    pub(crate) fn clear_flags(&self, frame: u32, flags: u32) {
-        self.directory.entry(frame).state.fetch_and(!flags, Ordering::AcqRel);
+    pub(crate) fn clear_flags(&self, at: EntryNumber, flags: u32) {
+        self.directory.entry(at).state.fetch_and(!flags, Ordering::AcqRel);
     }
 
     /// Counts a change, so that offers of pages read before it are refused.
     #[inline]
     pub(crate) fn changed(&self) {
-        self.directory.counter(self.slotted).fetch_add(1, Ordering::Relaxed);
+        self.directory.counter(self.hashed).fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn changes(&self) -> u32 {
-        self.directory.changes(self.slotted)
+        self.directory.changes(self.hashed)
     }
 }
 

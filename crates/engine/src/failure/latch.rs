@@ -1,5 +1,6 @@
 //! What has failed, latched: the first failure stays.
 
+use crate::ids::Position;
 use std::fmt;
 
 use mezzanine_ground::region::Word;
@@ -14,7 +15,7 @@ pub enum Failure {
     /// The only copy of a page cannot be read, or is damaged.
     FlashRead {
         /// Where the page was appended.
-        position: u64,
+        position: Position,
     },
     /// Disk cannot be written.
     DiskWrite,
@@ -56,7 +57,7 @@ impl Latch {
         match self.code.get() {
             1 => Some(Failure::FlashWrite),
             2 => Some(Failure::FlashSync),
-            3 => Some(Failure::FlashRead { position: self.detail.get() }),
+            3 => Some(Failure::FlashRead { position: Position::from_number(self.detail.get()) }),
             4 => Some(Failure::DiskWrite),
             5 => Some(Failure::DiskSync),
             _ => None,
@@ -72,7 +73,7 @@ impl Latch {
         let (code, detail) = match failure {
             Failure::FlashWrite => (1, 0),
             Failure::FlashSync => (2, 0),
-            Failure::FlashRead { position } => (3, position),
+            Failure::FlashRead { position } => (3, position.number()),
             Failure::DiskWrite => (4, 0),
             Failure::DiskSync => (5, 0),
         };

@@ -47,7 +47,7 @@ impl Tier {
         }
         let guard = control.lock.lock(self.owner);
         let dead = u64::from(owner);
-        self.staging_groups().iter().for_each(|slot| slot.abandon(dead));
+        self.staging_groups().iter().for_each(|group| group.abandon(dead));
         if let Some(target) = control.flush.abandon(dead) {
             if planted::is(Bug::DeadFlushCounts) {
                 self.became_durable(target);
@@ -73,8 +73,8 @@ impl Tier {
     /// whole group that cannot be read.
     pub fn stuck_page(&self) -> Option<(PageId, Position)> {
         let Some(Failure::FlashRead { position }) = self.failure() else { return None };
-        let frame = self.entry_of(position);
-        let page = self.directory().head(frame).is_none();
-        page.then(|| (self.directory().id(frame), Position(position)))
+        let entry = self.entry_of(position);
+        let page = self.directory().head(entry).is_none();
+        page.then(|| (self.directory().id(entry), position))
     }
 }

@@ -11,8 +11,8 @@ pub(super) const RANGE_LOOKUPS_MAX: u64 = 256;
 
 /// A range that is being forgotten. Guarded by the control lock.
 #[repr(C, align(64))]
-pub(super) struct DropSlot {
-    /// 0 if the slot is free.
+pub(super) struct DroppedRange {
+    /// 0 if there is none.
     pub(super) owner: Word,
     pub(super) range: [Word; 5],
 }
@@ -20,14 +20,14 @@ pub(super) struct DropSlot {
 /// The ranges that are being forgotten.
 #[repr(C, align(64))]
 pub(crate) struct Drops {
-    /// Slots in use; mostly none, so that second chances need not look further.
+    /// How many there are; mostly none, so that second chances need not look further.
     pub(super) active: Word,
-    pub(super) slots: [DropSlot; DROPS_MAX],
+    pub(super) ranges: [DroppedRange; DROPS_MAX],
 }
 
 shared!(Drops);
 
-impl DropSlot {
+impl DroppedRange {
     pub(super) fn set(&self, owner: u32, range: &IdRange) {
         for (word, bytes) in self.range.iter().zip(range.start.as_bytes().chunks(8)) {
             let mut eight = [0; 8];

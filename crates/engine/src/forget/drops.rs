@@ -12,9 +12,9 @@ use crate::answers::NoRoom;
 use crate::core::Tier;
 use crate::directory::VALID;
 use crate::forget::dropping::RANGE_LOOKUPS_MAX;
-use crate::forget::dropping::{DropSlot, Drops};
+use crate::forget::dropping::{DroppedRange, Drops};
 use crate::format::RecordKind;
-use crate::ids::{IdRange, PageId};
+use crate::ids::{IdRange, PageId, Position};
 use crate::layout::NOTE_BYTES;
 use crate::planted;
 
@@ -26,7 +26,7 @@ impl Tier {
     /// Forgets every page of a range, with a note in the same group if there is one.
     pub(crate) fn drop_range(&self, range: &IdRange, note: Option<&[u8; NOTE_BYTES]>) -> Result<(), NoRoom> {
         let drops = self.drops();
-        let slot = {
+        let dropped = {
             let guard = self.control().lock.lock(self.owner);
             if note.is_none() && self.has_nothing_of(range) {
                 drop(guard);
@@ -34,25 +34,25 @@ impl Tier {
                 self.unlink_range(range);
                 return Ok(());
             }
-            let slot = drops.slots.iter().find(|slot| slot.owner.get() == 0).ok_or(NoRoom)?;
+            let dropped = drops.ranges.iter().find(|dropped| dropped.owner.get() == 0).ok_or(NoRoom)?;
             // The record first: if it found no room after the pages were gone, a crash would bring them back.
             self.append_tombstone_locked(*range, note, self.reserve_of_drops())?;
             planted::inside("range drop: tombstone appended, range not noted");
-            slot.set(self.owner, range);
+            dropped.set(self.owner, range);
             drops.active.add(1);
-            slot
+            dropped
         };
         planted::outside("range drop: noted");
         self.placement().changed_on_disk(None);
-        self.finish_drop(slot, range);
+        self.finish_drop(dropped, range);
         Ok(())
     }
 
-    fn finish_drop(&self, slot: &DropSlot, range: &IdRange) {
+    fn finish_drop(&self, dropped: &DroppedRange, range: &IdRange) {
         let unlinked = self.unlink_range(range);
         planted::outside("range drop: pages unlinked");
         let _guard = self.control().lock.lock(self.owner);
-        slot.owner.set(0);
+        dropped.owner.set(0);
         self.drops().active.set(self.drops().active.get() - 1);
         // It may have been what disk refuses.
         if self.rests_for_disk() {
@@ -76,10 +76,10 @@ impl Tier {
         // lock until it is; later ones are refused.
         directory.pass_locks(self.owner);
         let control = self.control();
-        for position in control.ends.front()..control.ends.rear() {
-            let frame = self.entry_of(position);
-            if directory.state(frame) & VALID != 0 {
-                let id = directory.id(frame);
+        for position in Position::each(control.ends.front()..control.ends.rear()) {
+            let entry = self.entry_of(position);
+            if directory.state(entry) & VALID != 0 {
+                let id = directory.id(entry);
                 if range.contains(&id) {
                     unlinked += u64::from(self.drop_matching(range, &id));
                     planted::outside("range drop: one page unlinked");
@@ -93,11 +93,11 @@ impl Tier {
     fn drop_matching(&self, range: &IdRange, id: &PageId) -> bool {
         debug_assert!(range.contains(id));
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
+        let shard = directory.lock(directory.hashed(id), self.owner);
         shard.changed();
-        let Some(frame) = shard.find(id) else { return false };
-        shard.unlink(frame);
-        self.placement().left(frame);
+        let Some(entry) = shard.find(id) else { return false };
+        shard.unlink(entry);
+        self.placement().left(entry);
         true
     }
 
@@ -111,7 +111,8 @@ impl Tier {
 
     fn drops_cover(&self, id: &PageId) -> bool {
         let drops = self.drops();
-        let among = || drops.slots.iter().any(|slot| slot.owner.get() != 0 && slot.range().contains(id));
+        let among =
+            || drops.ranges.iter().any(|dropped| dropped.owner.get() != 0 && dropped.range().contains(id));
         drops.active.get() > 0 && among()
     }
 
@@ -119,19 +120,19 @@ impl Tier {
     /// planted fault goes by.
     pub(crate) fn was_dropped(&self, id: &PageId) -> bool {
         let drops = self.drops();
-        drops.slots.iter().map(DropSlot::range).any(|range| range.count > 0 && range.contains(id))
+        drops.ranges.iter().map(DroppedRange::range).any(|range| range.count > 0 && range.contains(id))
     }
 
     /// Forgets what is left of the ranges that an owner that has died was forgetting.
     pub(crate) fn abandon_drops(&self, dead: u64) {
-        let taken: Vec<&DropSlot> = {
+        let taken: Vec<&DroppedRange> = {
             let _guard = self.control().lock.lock(self.owner);
-            let of_the_dead = self.drops().slots.iter().filter(|slot| slot.owner.get() == dead);
+            let of_the_dead = self.drops().ranges.iter().filter(|dropped| dropped.owner.get() == dead);
             // If this process dies over it, the next one takes over from it.
-            of_the_dead.inspect(|slot| slot.owner.set(self.owner.into())).collect()
+            of_the_dead.inspect(|dropped| dropped.owner.set(self.owner.into())).collect()
         };
-        for slot in taken {
-            self.finish_drop(slot, &slot.range());
+        for dropped in taken {
+            self.finish_drop(dropped, &dropped.range());
         }
     }
 }

@@ -15,16 +15,16 @@ impl Tier {
     /// [`Self::on_disk`].
     pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
-        let frame = self.entry_of(page.position.0);
-        if shard.find(id) == Some(frame)
-            && self.position_of(frame) == page.position.0
-            && (self.state_says_on_disk(directory.state(frame), page.position)
+        let shard = directory.lock(directory.hashed(id), self.owner);
+        let entry = self.entry_of(page.position);
+        if shard.find(id) == Some(entry)
+            && self.position_of(entry) == page.position
+            && (self.state_says_on_disk(directory.state(entry), page.position)
                 || planted::is(Bug::DirtyForgotten))
         {
             self.forgets(page.position);
-            shard.unlink(frame);
-            self.placement().forgotten(frame);
+            shard.unlink(entry);
+            self.placement().forgotten(entry);
             planted::inside("forget clean: unlinked");
             shard.changed();
         }
@@ -35,7 +35,7 @@ impl Tier {
     pub(crate) fn forgets(&self, position: Position) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        control.passed.forgets(position.0);
+        control.passed.forgets(position);
         planted::inside("forget clean: noted");
     }
 
@@ -51,19 +51,19 @@ impl Tier {
     /// [`NoRoom`]: nothing was done.
     pub fn invalidate(&self, id: &PageId) -> Result<(), NoRoom> {
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
+        let shard = directory.lock(directory.hashed(id), self.owner);
         // Even without a valid version the page changed: offers of what was read before are stale.
         if !planted::is(Bug::InvalidationUncounted) {
             shard.changed();
         }
-        let frame = shard.find(id);
-        if (frame.is_some() || self.may_return()) && !planted::is(Bug::NoTombstone) {
+        let entry = shard.find(id);
+        if (entry.is_some() || self.may_return()) && !planted::is(Bug::NoTombstone) {
             self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None, self.reserve_of_drops())?;
         }
         planted::inside("invalidate: tombstone appended");
-        if let Some(frame) = frame {
-            shard.unlink(frame);
-            self.placement().left(frame);
+        if let Some(entry) = entry {
+            shard.unlink(entry);
+            self.placement().left(entry);
             planted::inside("invalidate: unlinked");
         }
         self.placement().changed_on_disk(Some(id));

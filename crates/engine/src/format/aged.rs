@@ -4,6 +4,7 @@
 use super::segment::SegmentHeader;
 use super::superblock::{Superblock, TierState};
 use crate::config::Geometry;
+use crate::ids::{Position, Sequence, Version};
 
 /// How far a tier's numbers have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +14,11 @@ pub struct Age {
     /// Superblocks that were written.
     pub generation: u64,
     /// Groups that were written.
-    pub sequence: u64,
+    pub sequence: Sequence,
     /// Frames that they filled.
-    pub position: u64,
+    pub position: Position,
     /// Versions of pages that came in.
-    pub version: u64,
+    pub version: Version,
     /// Metadata segments that were written.
     pub segment: u64,
 }

@@ -5,6 +5,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 use super::record::{RECORD_BYTES, Record};
 use super::{FORMAT_VERSION, FormatError, LogPosition, plausible, version_of};
 use crate::bounds::Bound;
+use crate::ids::{Position, Sequence};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -24,9 +25,9 @@ pub struct GroupSummary {
     /// Epoch in which the group was written.
     pub epoch: u32,
     /// Sequence number: one more than its predecessor's.
-    pub sequence: u64,
+    pub sequence: Sequence,
     /// Position of its first frame.
-    pub position: u64,
+    pub position: Position,
     /// Checksum of the predecessor's summary.
     pub predecessor: u32,
     /// Pages in the group.
@@ -36,9 +37,9 @@ pub struct GroupSummary {
     /// The group was closed by a sync before it was full.
     pub cut_short: bool,
     /// Groups below this sequence number were durable when this one was composed.
-    pub durable: u64,
+    pub durable: Sequence,
     /// Frames before this position had left the queue.
-    pub front: u64,
+    pub front: Position,
     /// The host's bytes.
     pub note: [u8; NOTE_BYTES],
     /// The host's log reached so far at least when anything in the tier was written: the largest position of
@@ -52,14 +53,14 @@ impl Default for GroupSummary {
         Self {
             tier_uuid: [0; 16],
             epoch: 0,
-            sequence: 0,
-            position: 0,
+            sequence: Sequence::ZERO,
+            position: Position::ZERO,
             predecessor: 0,
             pages: 0,
             records: 0,
             cut_short: false,
-            durable: 0,
-            front: 0,
+            durable: Sequence::ZERO,
+            front: Position::ZERO,
             note: [0; NOTE_BYTES],
             log: LogPosition::default(),
         }
@@ -90,9 +91,14 @@ impl GroupSummary {
     /// The header for `records` (encoded one after the other) and the checksum of the summary.
     pub(crate) fn encode(&self, records: &[u8]) -> ([u8; SUMMARY_HEADER_BYTES], u32) {
         assert_eq!(records.len(), self.records as usize * RECORD_BYTES);
-        assert!(Bound::Position.holds(&[self.position]) && Bound::Sequence.holds(&[self.sequence]));
+        assert!(
+            Bound::Position.holds(&[self.position.number()])
+                && Bound::Sequence.holds(&[self.sequence.number()])
+        );
         let narrow = planted::is(Bug::SequencesNarrow);
-        let sequence = if narrow { self.sequence & u64::from(u32::MAX) } else { self.sequence };
+        let sequence = self.sequence.number();
+        let sequence = if narrow { sequence & u64::from(u32::MAX) } else { sequence };
+        let sequence = Sequence::from_number(sequence);
         let mut out = [0; SUMMARY_HEADER_BYTES];
         Self { sequence, ..self.clone() }.show(&mut Writer::new(&mut out));
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&out[..CHECKSUM_AT]), records);
@@ -119,7 +125,8 @@ impl GroupSummary {
         if field_at::<u32>(bytes, CHECKSUM_AT) != computed {
             return Err(FormatError::Damaged("a group summary whose checksum does not match".into()));
         }
-        let (sequences, positions) = (&[sequence, durable], &[position, front]);
+        let (sequences, positions) =
+            (&[sequence.number(), durable.number()], &[position.number(), front.number()]);
         if !plausible(epoch, &[(Bound::Sequence, sequences), (Bound::Position, positions)]) {
             return Err(FormatError::Damaged("a group summary with impossible numbers".into()));
         }

@@ -122,7 +122,13 @@ mod tests {
         };
         let geometry = TierConfig::new(4096, 256).geometry().unwrap();
         let superblock = Superblock::new(&geometry, [1; 16], [2; 16]);
-        let slot = SlotEntry { id: PageId::volume(1, 2), checksum: 0, epoch: 1, version: 1, lsn: 0 };
+        let slot = SlotEntry {
+            id: PageId::volume(1, 2),
+            checksum: 0,
+            epoch: 1,
+            version: crate::ids::Version::ZERO,
+            lsn: 0,
+        };
         let cluster = ClusterName { system_identifier: 1, checksums: true };
         let head = SlotHead { epoch: 1, number: 1, note: [0; crate::layout::NOTE_BYTES] };
         let lists = [

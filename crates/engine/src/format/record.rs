@@ -4,7 +4,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer};
 
 use super::plausible;
 use crate::bounds::{Bound, VERSION_BITS};
-use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
+use crate::ids::{IdRange, PAGE_ID_BYTES, PageId, Position, Sequence, Version};
 
 /// Size of a record in bytes.
 pub const RECORD_BYTES: usize = 48;
@@ -46,9 +46,9 @@ pub enum RecordKind {
     /// Only in segments: the records up to the next of this kind belong to this group.
     Group {
         /// Position of the group's first frame.
-        position: u64,
+        position: Position,
         /// Sequence number of the group.
-        sequence: u64,
+        sequence: Sequence,
         /// Pages in the group.
         pages: u32,
         /// Records of the group.
@@ -66,7 +66,7 @@ pub struct Record {
     /// Epoch in which the version was staged in.
     pub epoch: u32,
     /// Number of the version within the tier's life, below 2^48; a second chance keeps it.
-    pub version: u64,
+    pub version: Version,
 }
 
 /// A record as it lies on flash. What `number` is, and what `shift` and `home` are, depends on the kind.
@@ -98,7 +98,7 @@ impl Fields {
 }
 
 /// What a group's record has in the place of a page id.
-fn show_group(visitor: &mut impl Visitor, position: &mut u64, sequence: &mut u64, pages: &mut u32) {
+fn show_group(visitor: &mut impl Visitor, position: &mut Position, sequence: &mut Sequence, pages: &mut u32) {
     visitor.field(0, position);
     visitor.field(8, sequence);
     visitor.field(16, pages);
@@ -113,7 +113,7 @@ impl Record {
     }
 
     fn fields(&self) -> Fields {
-        let any = Fields { version: self.version, epoch: self.epoch, ..Fields::default() };
+        let any = Fields { version: self.version.number(), epoch: self.epoch, ..Fields::default() };
         match &self.kind {
             RecordKind::Page { id, dirty, second_chance, lost, lsn, checksum, home } => Fields {
                 id: *id.as_bytes(),
@@ -125,7 +125,7 @@ impl Record {
                 home: (home >> 24) as u8,
                 number: *lsn,
                 // A version takes the bits below; in a page's record the lower half of its home those above.
-                version: self.version | u64::from(home & 0xFFFF) << VERSION_BITS,
+                version: self.version.number() | u64::from(home & 0xFFFF) << VERSION_BITS,
                 checksum: *checksum,
                 ..any
             },
@@ -182,11 +182,11 @@ impl Record {
                 RecordKind::Tombstone(IdRange { start: PageId::from_bytes(id), count: number, shift })
             }
             KIND_GROUP => {
-                let (mut position, mut sequence, mut pages) = (0, 0, 0);
+                let (mut position, mut sequence, mut pages) = (Position::ZERO, Sequence::ZERO, 0);
                 show_group(&mut Reader(&id), &mut position, &mut sequence, &mut pages);
                 let records = u32::try_from(number).ok()?;
                 let numbers: [(Bound, &[u64]); 2] =
-                    [(Bound::Position, &[position]), (Bound::Sequence, &[sequence])];
+                    [(Bound::Position, &[position.number()]), (Bound::Sequence, &[sequence.number()])];
                 if !plausible(epoch, &numbers) {
                     return None;
                 }
@@ -194,7 +194,11 @@ impl Record {
             }
             _ => return None,
         };
-        plausible(epoch, &[(Bound::Version, &[version])]).then_some(Self { kind, epoch, version })
+        plausible(epoch, &[(Bound::Version, &[version])]).then_some(Self {
+            kind,
+            epoch,
+            version: Version::from_number(version),
+        })
     }
 }
 
@@ -216,20 +220,20 @@ mod tests {
             checksum: 0x2122_2324,
             home: 0x3132_3334,
         };
-        let page = Record { kind, epoch: 0x4142_4344, version: 0x5152_5354_5556 };
+        let page = Record { kind, epoch: 0x4142_4344, version: Version::from_number(0x5152_5354_5556) };
         assert_eq!(
             page.encode(),
             *b"the id of some page.\x01\x06\x32\x31\x18\x17\x16\x15\x14\x13\x12\x11\
                \x56\x55\x54\x53\x52\x51\x34\x33\x44\x43\x42\x41\x24\x23\x22\x21"
         );
         let kind = RecordKind::Group {
-            position: 0x1112_1314_1516,
-            sequence: 0x2122_2324_2526,
+            position: Position::from_number(0x1112_1314_1516),
+            sequence: Sequence::from_number(0x2122_2324_2526),
             pages: 0x3132_3334,
             records: 0x6162_6364,
             checksum: 0x7172_7374,
         };
-        let group = Record { kind, epoch: 0x4142_4344, version: 0 };
+        let group = Record { kind, epoch: 0x4142_4344, version: Version::ZERO };
         assert_eq!(
             group.encode(),
             *b"\x16\x15\x14\x13\x12\x11\0\0\x26\x25\x24\x23\x22\x21\0\0\x34\x33\x32\x31\
@@ -243,7 +247,7 @@ mod tests {
         let document = include_str!("../../../../docs/format.md");
         let (mut any, mut group) = <(Offsets, Offsets)>::default();
         Fields::default().show(&mut any);
-        show_group(&mut group, &mut 0, &mut 0, &mut 0);
+        show_group(&mut group, &mut { Position::ZERO }, &mut { Sequence::ZERO }, &mut 0);
         assert_is_as_listed(document, "| page | tombstone |", &any.0, &[]);
         assert_is_as_listed(document, "offset in a group's record", &group.0, &[]);
     }
@@ -262,10 +266,16 @@ mod tests {
             },
             RecordKind::Tombstone(IdRange::blocks(3, 4, 5)),
             RecordKind::Void,
-            RecordKind::Group { position: 1 << 40, sequence: 12, pages: 64, records: 70, checksum: 5 },
+            RecordKind::Group {
+                position: Position::from_number(1 << 40),
+                sequence: Sequence::from_number(12),
+                pages: 64,
+                records: 70,
+                checksum: 5,
+            },
         ];
         for kind in kinds {
-            let record = Record { kind, epoch: 4, version: 1 << 33 };
+            let record = Record { kind, epoch: 4, version: Version::from_number(1 << 33) };
             assert_eq!(Record::decode(&record.encode()), Some(record));
         }
         assert_eq!(Record::decode(&[0; RECORD_BYTES]), None);

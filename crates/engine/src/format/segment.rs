@@ -5,6 +5,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 use super::record::RECORD_BYTES;
 use super::{FORMAT_VERSION, FormatError, plausible, version_of};
 use crate::bounds::Bound;
+use crate::ids::{Position, Sequence, Version};
 
 /// First bytes of a segment.
 const SEGMENT_MAGIC: [u8; 8] = *b"MEZZSEG1";
@@ -24,25 +25,25 @@ pub struct SegmentHeader {
     /// Records in it.
     pub records: u32,
     /// Sequence number of its first group.
-    pub first_sequence: u64,
+    pub first_sequence: Sequence,
     /// Position of its first group.
-    pub first_position: u64,
+    pub first_position: Position,
     /// Checksum of the summary before its first group.
     pub first_predecessor: u32,
     /// Checksum of the summary of its last group.
     pub last_checksum: u32,
     /// Sequence number after its last group.
-    pub end_sequence: u64,
+    pub end_sequence: Sequence,
     /// Position after its last group.
-    pub end_position: u64,
+    pub end_position: Position,
     /// Front of the queue when it was closed.
-    pub front: u64,
+    pub front: Position,
     /// Largest version in it.
-    pub version_max: u64,
+    pub version_max: Version,
     /// CRC-32C of the records.
     pub records_checksum: u32,
     /// Rear of the queue when the reference bits were collected.
-    pub share_rear: u64,
+    pub share_rear: Position,
     /// First frame that they are of.
     pub share_first: u32,
     /// Number of frames that they are of; their bytes follow the records at the next multiple of 4,096
@@ -95,11 +96,12 @@ impl SegmentHeader {
         }
         let mut header = Self::default();
         header.show(&mut Reader(bytes));
+        let positions = [header.first_position, header.end_position, header.front, header.share_rear];
         let numbers: [(Bound, &[u64]); 4] = [
             (Bound::Segment, &[header.number]),
-            (Bound::Sequence, &[header.first_sequence, header.end_sequence]),
-            (Bound::Version, &[header.version_max]),
-            (Bound::Position, &[header.first_position, header.end_position, header.front, header.share_rear]),
+            (Bound::Sequence, &[header.first_sequence, header.end_sequence].map(Sequence::number)),
+            (Bound::Version, &[header.version_max.number()]),
+            (Bound::Position, &positions.map(Position::number)),
         ];
         if !plausible(header.epoch, &numbers) {
             return Err(FormatError::Damaged("a segment header with impossible numbers".into()));

@@ -9,7 +9,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, put_at};
 
 use super::plausible;
 use crate::bounds::Bound;
-use crate::ids::{PAGE_ID_BYTES, PageId};
+use crate::ids::{PAGE_ID_BYTES, PageId, Version};
 use crate::layout::NOTE_BYTES;
 
 /// Size of a slot in bytes.
@@ -34,7 +34,7 @@ pub struct SlotEntry {
     /// Epoch in which the version was staged in.
     pub epoch: u32,
     /// Number of the version within the tier's life.
-    pub version: u64,
+    pub version: Version,
     /// Log sequence number the host gave; 0 if it has none.
     pub lsn: u64,
 }
@@ -65,9 +65,9 @@ impl SlotEntry {
             return None;
         }
         let id = PageId::from_bytes([0; PAGE_ID_BYTES]);
-        let mut slot = Self { id, checksum: 0, epoch: 0, version: 0, lsn: 0 };
+        let mut slot = Self { id, checksum: 0, epoch: 0, version: Version::ZERO, lsn: 0 };
         slot.show(&mut Reader(bytes));
-        plausible(slot.epoch, &[(Bound::Version, &[slot.version])]).then_some(slot)
+        plausible(slot.epoch, &[(Bound::Version, &[slot.version.number()])]).then_some(slot)
     }
 }
 
@@ -124,8 +124,13 @@ mod tests {
 
     #[test]
     fn slots_belong_to_their_home_and_their_tier() {
-        let slot =
-            SlotEntry { id: PageId::volume(3, 9), checksum: 0xDEAD_BEEF, epoch: 4, version: 77, lsn: 5 };
+        let slot = SlotEntry {
+            id: PageId::volume(3, 9),
+            checksum: 0xDEAD_BEEF,
+            epoch: 4,
+            version: Version::from_number(77),
+            lsn: 5,
+        };
         let bytes = slot.encode(&[7; 16], 12);
         assert_eq!(SlotEntry::decode(&bytes, &[7; 16], 12), Some(slot));
         assert_eq!(SlotEntry::decode(&bytes, &[7; 16], 13), None, "another home");

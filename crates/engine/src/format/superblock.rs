@@ -18,6 +18,7 @@ use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, 
 use crate::bounds::Bound;
 use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
 use crate::groups::ring::Ring;
+use crate::ids::{Position, Sequence};
 use crate::planted::{self, Bug};
 use crate::recovery::{ReadError, ReadFlash, WriteFlash, read_superblocks};
 
@@ -104,13 +105,13 @@ pub struct Superblock {
     /// Groups and segments of earlier epochs are not part of the tier: it was discarded since.
     pub origin_epoch: u32,
     /// First group of the current epoch.
-    pub epoch_sequence: u64,
+    pub epoch_sequence: Sequence,
     /// Whether it was left in order.
     pub state: TierState,
     /// If it was: the sequence number after the last group.
-    pub end_sequence: u64,
+    pub end_sequence: Sequence,
     /// Frames before this position have left the queue.
-    pub front: u64,
+    pub front: Position,
     /// The redo pointer that the database is known to have made its own (invariant 10).
     pub confirmed: RedoPoint,
     /// The redo pointer that it may have made its own since.
@@ -126,7 +127,7 @@ pub struct Superblock {
     /// whatever its record says, for disk may lack it; 0 if nothing does. See [`crate::Tier::redone`].
     pub redone_from: u64,
     /// Groups before this one were durable when a checkpoint was completed: see [`crate::Tier::promised`].
-    pub durable_sequence: u64,
+    pub durable_sequence: Sequence,
     /// Parameters.
     pub config: TierConfig,
 }
@@ -144,17 +145,17 @@ impl Superblock {
             generation: 1,
             epoch: 1,
             origin_epoch: 1,
-            epoch_sequence: 0,
+            epoch_sequence: Sequence::ZERO,
             state: TierState::Drained,
-            end_sequence: 0,
-            front: 0,
+            end_sequence: Sequence::ZERO,
+            front: Position::ZERO,
             confirmed: RedoPoint::default(),
             pending: RedoPoint::default(),
             ring_shift: 0,
             sessions: Sessions::default(),
             nonces: Nonces::default(),
             redone_from: 0,
-            durable_sequence: 0,
+            durable_sequence: Sequence::ZERO,
             config,
         }
     }
@@ -178,13 +179,13 @@ impl Superblock {
             generation: self.generation + 1,
             epoch,
             origin_epoch: epoch,
-            epoch_sequence: 0,
+            epoch_sequence: Sequence::ZERO,
             state: TierState::Drained,
-            end_sequence: 0,
-            front: 0,
+            end_sequence: Sequence::ZERO,
+            front: Position::ZERO,
             nonces: self.nonces.after(1),
             redone_from: 0,
-            durable_sequence: 0,
+            durable_sequence: Sequence::ZERO,
             ..self.clone()
         }
     }
@@ -192,13 +193,13 @@ impl Superblock {
     /// Whether nothing on flash is part of the tier: it is new, or was discarded, or was closed with nothing
     /// in it.
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.state != TierState::Open && self.end_sequence == 0
+        self.state != TierState::Open && self.end_sequence == Sequence::ZERO
     }
 
     /// Groups before this one were durable when this was written: the tier was left in order behind them, or
     /// recovered, or a checkpoint relied on them.
-    pub fn known_end(&self) -> u64 {
-        let closed = if self.state == TierState::Open { 0 } else { self.end_sequence };
+    pub fn known_end(&self) -> Sequence {
+        let closed = if self.state == TierState::Open { Sequence::ZERO } else { self.end_sequence };
         closed.max(self.epoch_sequence).max(self.durable_sequence)
     }
 
@@ -360,8 +361,8 @@ impl Superblock {
         let sequences = [superblock.epoch_sequence, superblock.end_sequence, superblock.durable_sequence];
         let numbers: [(Bound, &[u64]); 3] = [
             (Bound::Generation, &[*generation]),
-            (Bound::Sequence, &sequences),
-            (Bound::Position, &[*front]),
+            (Bound::Sequence, &sequences.map(Sequence::number)),
+            (Bound::Position, &[front.number()]),
         ];
         if !plausible(*epoch, &numbers) || origin_epoch > epoch {
             return Err(FormatError::Damaged("a superblock with impossible numbers".into()));

@@ -17,6 +17,7 @@
 use mezzanine_ground::region::Word;
 
 use crate::groups::ring::Ring;
+use crate::ids::{EntryNumber, Position};
 
 /// The ends that lookups read without the control lock, with what turns positions into entries.
 #[repr(C)]
@@ -42,8 +43,8 @@ pub(crate) struct Passed {
 
 impl Ends {
     #[inline(always)]
-    pub(crate) fn rear(&self) -> u64 {
-        self.rear.get()
+    pub(crate) fn rear(&self) -> Position {
+        Position::from_number(self.rear.get())
     }
 
     #[inline(always)]
@@ -52,30 +53,30 @@ impl Ends {
     }
 
     #[inline(always)]
-    pub(crate) fn front(&self) -> u64 {
-        self.front.get()
+    pub(crate) fn front(&self) -> Position {
+        Position::from_number(self.front.get())
     }
 
     #[inline(always)]
-    pub(crate) fn staged_from(&self) -> u64 {
-        self.staged_from.get()
+    pub(crate) fn staged_from(&self) -> Position {
+        Position::from_number(self.staged_from.get())
     }
 
     /// The queue that recovery has found: between these positions, all of it on flash.
-    pub(crate) fn begin(&self, ring: Ring, front: u64, rear: u64) {
-        self.front.set(front);
+    pub(crate) fn begin(&self, ring: Ring, front: Position, rear: Position) {
+        self.front.set(front.number());
         self.ring.set(ring.packed());
         self.rear_is(rear);
-        self.staged_from.set(rear);
+        self.staged_from.set(rear.number());
     }
 
     /// Moves the rear: forward, or back over what a group has not used.
-    pub(crate) fn rear_is(&self, rear: u64) {
+    pub(crate) fn rear_is(&self, rear: Position) {
         // An empty queue has no pages to be asked for.
-        let lap = if rear == 0 { 0 } else { self.ring().lap(rear) };
+        let lap = if rear == Position::ZERO { 0 } else { self.ring().lap(rear) };
         // In this order: see `position_of`.
         self.lap.set(lap);
-        self.rear.set(rear);
+        self.rear.set(rear.number());
     }
 
     /// The queue goes on in another ring.
@@ -84,15 +85,15 @@ impl Ends {
     }
 
     /// Frames before `end` have left the queue.
-    pub(crate) fn left(&self, end: u64) {
+    pub(crate) fn left(&self, end: Position) {
         assert!(end >= self.front(), "the front moves forward");
-        self.front.set(end);
+        self.front.set(end.number());
     }
 
     /// Pages before `end` have left staging memory.
-    pub(crate) fn left_memory(&self, end: u64) {
+    pub(crate) fn left_memory(&self, end: Position) {
         assert!(end >= self.staged_from(), "groups leave memory in their order");
-        self.staged_from.set(end);
+        self.staged_from.set(end.number());
     }
 
     /// The position at which the content of a frame was appended. Only for frames whose entry is linked and
@@ -111,55 +112,55 @@ impl Ends {
     /// 4. If the rear has passed a cut of the ring, the ring is the one after it; and before, either gives
     ///    the same positions and laps (see `resize`).
     #[inline(always)]
-    pub(crate) fn position_of(&self, frame: u32) -> u64 {
-        let rear = self.rear.get();
+    pub(crate) fn position_of(&self, entry: EntryNumber) -> Position {
+        let rear = self.rear();
         let lap = self.lap.get();
-        self.ring().last_position(frame, rear, lap)
+        self.ring().last_position(entry, rear, lap)
     }
 }
 
 impl Passed {
-    pub(crate) fn durable_front(&self) -> u64 {
-        self.durable_front.get()
+    pub(crate) fn durable_front(&self) -> Position {
+        Position::from_number(self.durable_front.get())
     }
 
-    pub(crate) fn cleaned(&self) -> u64 {
-        self.cleaned.get()
+    pub(crate) fn cleaned(&self) -> Position {
+        Position::from_number(self.cleaned.get())
     }
 
-    pub(crate) fn releasable(&self) -> u64 {
-        self.releasable.get()
+    pub(crate) fn releasable(&self) -> Position {
+        Position::from_number(self.releasable.get())
     }
 
-    pub(crate) fn forgotten_end(&self) -> u64 {
-        self.forgotten_end.get()
+    pub(crate) fn forgotten_end(&self) -> Position {
+        Position::from_number(self.forgotten_end.get())
     }
 
     /// Recovery has found this front.
-    pub(crate) fn begin(&self, front: u64) {
+    pub(crate) fn begin(&self, front: Position) {
         for end in [&self.durable_front, &self.releasable, &self.cleaned] {
-            end.set(front);
+            end.set(front.number());
         }
     }
 
     /// Frames before `end` have been staged out.
-    pub(crate) fn are_cleaned(&self, end: u64) {
+    pub(crate) fn are_cleaned(&self, end: Position) {
         assert!(end >= self.cleaned(), "groups are staged out in their order");
-        self.cleaned.set(end);
+        self.cleaned.set(end.number());
     }
 
     /// Frames before `end` may leave.
-    pub(crate) fn may_leave(&self, end: u64) {
-        self.releasable.set(end);
+    pub(crate) fn may_leave(&self, end: Position) {
+        self.releasable.set(end.number());
     }
 
     /// A group that states this front is durable.
-    pub(crate) fn front_is_durable(&self, front: u64) {
-        self.durable_front.set(self.durable_front().max(front));
+    pub(crate) fn front_is_durable(&self, front: Position) {
+        self.durable_front.set(self.durable_front().max(front).number());
     }
 
     /// A clean page at this position was forgotten in memory alone.
-    pub(crate) fn forgets(&self, position: u64) {
-        self.forgotten_end.set(self.forgotten_end().max(position + 1));
+    pub(crate) fn forgets(&self, position: Position) {
+        self.forgotten_end.set(self.forgotten_end().max(position.next()).number());
     }
 }

@@ -3,6 +3,7 @@
 
 use mezzanine_ground::region::Word;
 
+use crate::ids::Sequence;
 use crate::planted;
 
 /// Changes under the control lock.
@@ -25,19 +26,19 @@ impl Flush {
     }
 
     /// One is handed out.
-    pub(crate) fn begin(&self, target: u64, next_sequence: u64, owner: u32) {
+    pub(crate) fn begin(&self, target: Sequence, next_sequence: Sequence, owner: u32) {
         self.under_way.set(1);
         planted::inside("hand out FlushFlash: under way");
-        self.target.set(target);
-        self.opened.set(next_sequence);
+        self.target.set(target.number());
+        self.opened.set(next_sequence.number());
         self.owner.set(owner.into());
     }
 
     /// It came to its end without an error.
-    pub(crate) fn complete(&self, next_sequence: u64) {
+    pub(crate) fn complete(&self, next_sequence: Sequence) {
         self.under_way.set(0);
         planted::inside("flushed: no longer under way");
-        self.opens.set(next_sequence - self.opened.get());
+        self.opens.set(next_sequence - Sequence::from_number(self.opened.get()));
     }
 
     /// Groups that were opened while the last one was under way.
@@ -46,11 +47,11 @@ impl Flush {
     }
 
     /// Takes it back from an owner that has died; what it was to make durable, if it was under way.
-    pub(crate) fn abandon(&self, dead: u64) -> Option<u64> {
+    pub(crate) fn abandon(&self, dead: u64) -> Option<Sequence> {
         let dies = self.is_under_way() && self.owner.get() == dead;
         dies.then(|| {
             self.under_way.set(0);
-            self.target.get()
+            Sequence::from_number(self.target.get())
         })
     }
 }

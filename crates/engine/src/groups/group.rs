@@ -14,6 +14,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use mezzanine_ground::region::{StateWord, Word, shared, states};
 
+use crate::ids::{Position, Sequence, Version};
 use crate::planted::{self, Bug};
 
 states! {
@@ -59,13 +60,13 @@ const _: () = assert!(offset_of!(StagingGroup, filled) == 64);
 shared!(StagingGroup);
 
 impl StagingGroup {
-    pub(crate) fn sequence(&self) -> u64 {
-        self.sequence.get()
+    pub(crate) fn sequence(&self) -> Sequence {
+        Sequence::from_number(self.sequence.get())
     }
 
     /// Where its summary lies in the queue.
-    pub(crate) fn position(&self) -> u64 {
-        self.position.get()
+    pub(crate) fn position(&self) -> Position {
+        Position::from_number(self.position.get())
     }
 
     /// Pages that were appended, and frames that nothing was put in.
@@ -85,8 +86,8 @@ impl StagingGroup {
         self.predecessor.get()
     }
 
-    pub(crate) fn front(&self) -> u64 {
-        self.front.get()
+    pub(crate) fn front(&self) -> Position {
+        Position::from_number(self.front.get())
     }
 
     /// Whether it was closed before it was full.
@@ -131,9 +132,9 @@ impl StagingGroup {
     }
 
     /// It begins anew, at this position.
-    pub(crate) fn open(&self, sequence: u64, position: u64, capacity: u64) {
-        self.sequence.set(sequence);
-        self.position.set(position);
+    pub(crate) fn open(&self, sequence: Sequence, position: Position, capacity: u64) {
+        self.sequence.set(sequence.number());
+        self.position.set(position.number());
         // Before anything is stored to its memory: by this readers see that the memory is another group's
         // (`Tier::copy_staged`).
         fence(Ordering::Release);
@@ -179,8 +180,8 @@ impl StagingGroup {
     }
 
     /// The front that its summary states.
-    pub(crate) fn states_front(&self, front: u64) {
-        self.front.set(front);
+    pub(crate) fn states_front(&self, front: Position) {
+        self.front.set(front.number());
     }
 
     /// Nothing is appended to it any more.
@@ -247,13 +248,13 @@ const NONE: u64 = u64::MAX;
 impl Append {
     /// The sequence number of the group that is open.
     #[inline(always)]
-    pub(crate) fn open(&self) -> Option<u64> {
-        Some(self.open.get()).filter(|&open| open != NONE)
+    pub(crate) fn open(&self) -> Option<Sequence> {
+        Some(self.open.get()).filter(|&open| open != NONE).map(Sequence::from_number)
     }
 
     /// The group with this number is open now.
-    pub(crate) fn opens(&self, sequence: u64) {
-        self.open.set(sequence);
+    pub(crate) fn opens(&self, sequence: Sequence) {
+        self.open.set(sequence.number());
     }
 
     /// No group is open any more.
@@ -262,19 +263,19 @@ impl Append {
     }
 
     #[inline(always)]
-    pub(crate) fn next_version(&self) -> u64 {
-        self.next_version.get()
+    pub(crate) fn next_version(&self) -> Version {
+        Version::from_number(self.next_version.get())
     }
 
     /// Gives a version out.
     #[inline(always)]
-    pub(crate) fn take_version(&self) -> u64 {
-        self.next_version.bump(1)
+    pub(crate) fn take_version(&self) -> Version {
+        Version::from_number(self.next_version.bump(1))
     }
 
     /// Versions go on from this one.
-    pub(crate) fn versions_from(&self, version: u64) {
-        self.next_version.set(version);
+    pub(crate) fn versions_from(&self, version: Version) {
+        self.next_version.set(version.number());
     }
 }
 
@@ -300,34 +301,34 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    pub(crate) fn next(&self) -> u64 {
-        self.next.get()
+    pub(crate) fn next(&self) -> Sequence {
+        Sequence::from_number(self.next.get())
     }
 
-    pub(crate) fn composed(&self) -> u64 {
-        self.composed.get()
+    pub(crate) fn composed(&self) -> Sequence {
+        Sequence::from_number(self.composed.get())
     }
 
-    pub(crate) fn flushed(&self) -> u64 {
-        self.flushed.get()
+    pub(crate) fn flushed(&self) -> Sequence {
+        Sequence::from_number(self.flushed.get())
     }
 
-    pub(crate) fn retired(&self) -> u64 {
-        self.retired.get()
+    pub(crate) fn retired(&self) -> Sequence {
+        Sequence::from_number(self.retired.get())
     }
 
     pub(crate) fn chain(&self) -> u64 {
         self.chain.get()
     }
 
-    pub(crate) fn wanted(&self) -> u64 {
-        self.wanted.get()
+    pub(crate) fn wanted(&self) -> Sequence {
+        Sequence::from_number(self.wanted.get())
     }
 
     /// All groups before this one are durable, and the last of them has this checksum.
-    pub(crate) fn begin(&self, sequence: u64, chain: u64) {
+    pub(crate) fn begin(&self, sequence: Sequence, chain: u64) {
         for number in [&self.next, &self.composed, &self.flushed, &self.retired] {
-            number.set(sequence);
+            number.set(sequence.number());
         }
         self.chain.set(chain);
     }
@@ -344,8 +345,8 @@ impl Groups {
     }
 
     /// Groups before `target` are durable.
-    pub(crate) fn are_durable(&self, target: u64) {
-        self.flushed.set(self.flushed().max(target));
+    pub(crate) fn are_durable(&self, target: Sequence) {
+        self.flushed.set(self.flushed().max(target).number());
     }
 
     /// The next group has left staging memory.
@@ -354,8 +355,8 @@ impl Groups {
     }
 
     /// A sync waits for the groups before this one.
-    pub(crate) fn want(&self, end: u64) {
-        self.wanted.set(self.wanted().max(end));
+    pub(crate) fn want(&self, end: Sequence) {
+        self.wanted.set(self.wanted().max(end).number());
     }
 }
 
@@ -381,5 +382,5 @@ pub(crate) enum Reserve {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Replaced {
     pub(crate) state: u32,
-    pub(crate) position: u64,
+    pub(crate) position: Position,
 }

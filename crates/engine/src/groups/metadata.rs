@@ -24,18 +24,19 @@ use crate::format::{
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
 use crate::groups::segments::SegmentBuffer;
+use crate::ids::{Position, Sequence, Version};
 use crate::planted::{self, Bug};
 
 /// A group whose records go to a segment: from staging memory or, at recovery, from flash.
 pub(crate) struct RetiringGroup {
-    pub(crate) sequence: u64,
-    pub(crate) position: u64,
+    pub(crate) sequence: Sequence,
+    pub(crate) position: Position,
     pub(crate) pages: u32,
     pub(crate) records: u32,
     pub(crate) checksum: u32,
     pub(crate) predecessor: u32,
     pub(crate) epoch: u32,
-    pub(crate) version_max: u64,
+    pub(crate) version_max: Version,
 }
 
 impl Tier {
@@ -47,8 +48,18 @@ impl Tier {
         self.region.slice(self.geometry.layout.segment_ends, self.geometry.segment_slots as usize)
     }
 
-    pub(crate) fn segment_end(&self, number: u64) -> &Word {
+    fn segment_end_word(&self, number: u64) -> &Word {
         &self.segment_ends()[(number % self.geometry.segment_slots) as usize]
+    }
+
+    /// Where the last segment ends that lies in the place of the segment with this number.
+    pub(crate) fn segment_end(&self, number: u64) -> Position {
+        Position::from_number(self.segment_end_word(number).get())
+    }
+
+    /// The segment with this number is on flash, and ends here.
+    pub(crate) fn set_segment_end(&self, number: u64, end: Position) {
+        self.segment_end_word(number).set(end.number());
     }
 
     /// Moves a staging group's records to the current segment; false if there is no room. Under the
@@ -100,7 +111,7 @@ impl Tier {
                 checksum: group.checksum,
             },
             epoch: group.epoch,
-            version: 0,
+            version: Version::ZERO,
         };
         self.region.copy_in(at, &head.encode());
         for index in 0..group.records as usize {
@@ -114,18 +125,18 @@ impl Tier {
         }
         planted::inside("segment: records copied");
         buffer.records.add(u64::from(group.records) + 1);
-        buffer.end_sequence.set(group.sequence + 1);
+        buffer.end_sequence.set(group.sequence.next().number());
         let end = group.position + self.geometry.summary_frames() + u64::from(group.pages);
-        buffer.end_position.set(end);
+        buffer.end_position.set(end.number());
         buffer.last_checksum.set(group.checksum.into());
-        buffer.version_max.set(group.version_max);
+        buffer.version_max.set(group.version_max.number());
         buffer.epoch.set(group.epoch.into());
         let room = self.geometry.segment_records_max - buffer.records.get();
-        let frames = end - buffer.first_position.get();
+        let frames = end - buffer.first_position();
         let full = frames >= self.geometry.segment_frames || room < u64::from(self.geometry.records_max) + 1;
         if full {
             debug_assert!(
-                self.segment_end(buffer.number.get()).get() <= control.passed.durable_front()
+                self.segment_end(buffer.number.get()) <= control.passed.durable_front()
                     || planted::is(Bug::SegmentsUncounted),
                 "segment {} is full, and its slot is taken",
                 buffer.number.get()
@@ -141,8 +152,8 @@ impl Tier {
         let control = self.control();
         buffer.number.set(control.segments.take_number());
         buffer.records.set(0);
-        buffer.first_sequence.set(group.sequence);
-        buffer.first_position.set(group.position);
+        buffer.first_sequence.set(group.sequence.number());
+        buffer.first_position.set(group.position.number());
         buffer.first_predecessor.set(group.predecessor.into());
         buffer.begins();
     }
@@ -161,20 +172,20 @@ impl Tier {
         let index = full.min_by_key(|&index| buffers[index].number.get())?;
         // The slot's last segment must have left the queue altogether, or recovery would miss it.
         let number = buffers[index].number.get();
-        let left = self.segment_end(number).get() <= control.passed.durable_front();
+        let left = self.segment_end(number) <= control.passed.durable_front();
         (left || planted::is(Bug::SegmentSlotReused)).then_some(index)
     }
 
     /// Up to where the front has to come before the groups in staging memory and `more` segments besides find
     /// their slots free. Under the control lock.
-    fn segments_wait_for(&self, more: u64) -> u64 {
+    fn segments_wait_for(&self, more: u64) -> Position {
         if self.geometry.slot_directory().is_some() || planted::is(Bug::SegmentsUncounted) {
-            return 0;
+            return Position::ZERO;
         }
         // Segments end in the order of their numbers, so the slot of the last one is the last to be free. The
         // one under construction has found its own.
         let last = self.control().segments.next_number() + self.geometry.spare_segments.staged - 1 + more;
-        self.segment_end(last).get()
+        self.segment_end(last)
     }
 
     /// Whether a group may be opened as far as segments are concerned. Under the control lock.
@@ -189,7 +200,7 @@ impl Tier {
 
     /// Up to where the front is to come soon, so that nobody who stages in has to wait for a segment. Under
     /// the control lock.
-    pub(crate) fn front_wanted_for_segments(&self) -> u64 {
+    pub(crate) fn front_wanted_for_segments(&self) -> Position {
         self.segments_wait_for(self.geometry.spare_segments.moving + 1)
     }
 
@@ -221,14 +232,14 @@ impl Tier {
             number,
             epoch: buffer.epoch.get() as u32,
             records: buffer.records.get() as u32,
-            first_sequence: buffer.first_sequence.get(),
-            first_position: buffer.first_position.get(),
+            first_sequence: buffer.first_sequence(),
+            first_position: buffer.first_position(),
             first_predecessor: buffer.first_predecessor.get() as u32,
             last_checksum: buffer.last_checksum.get() as u32,
-            end_sequence: buffer.end_sequence.get(),
-            end_position: buffer.end_position.get(),
+            end_sequence: buffer.end_sequence(),
+            end_position: buffer.end_position(),
             front: if too_far { control.passed.cleaned() } else { self.front_to_state() },
-            version_max: buffer.version_max.get(),
+            version_max: buffer.version_max(),
             records_checksum: crc32c::crc32c(records),
             share_rear,
             share_first: share_first as u32,
@@ -248,10 +259,10 @@ impl Tier {
     pub(crate) fn segment_written(&self, index: usize) {
         let control = self.control();
         let buffer = &control.segments.buffers[index];
-        self.segment_end(buffer.number.get()).set(buffer.end_position.get());
+        self.set_segment_end(buffer.number.get(), buffer.end_position());
         buffer.empties();
         planted::inside("segment: written and emptied");
-        control.segments.was_written(buffer.end_position.get(), buffer.end_sequence.get());
+        control.segments.was_written(buffer.end_position(), buffer.end_sequence());
         self.retire();
     }
 }

@@ -37,18 +37,18 @@ use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEAD
 use crate::groups::group::Replaced;
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
-use crate::ids::IdRange;
+use crate::ids::{EntryNumber, IdRange, Position, Sequence, Version};
 use crate::layout::NOTE_BYTES;
 use crate::placement::chosen::placed;
-use crate::placement::{QueuePlacement, Version};
+use crate::placement::{QueuePlacement, Recorded};
 use crate::planted::{self, Bug};
 
 /// Where an appended page goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    pub(crate) frame: u32,
+    pub(crate) entry: EntryNumber,
     pub(crate) memory: usize,
-    sequence: u64,
+    sequence: Sequence,
 }
 
 /// Where a record goes in its group, and its version.
@@ -56,14 +56,14 @@ pub(crate) struct Place {
 struct RecordPlace {
     index: u64,
     epoch: u32,
-    version: u64,
+    version: Version,
 }
 
 /// A sync under way: it is done when all groups before it are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncTicket {
     /// All groups before this one.
-    groups: u64,
+    groups: Sequence,
     /// All changes of slots up to this one, for designs with a slot directory.
     slots: u64,
 }
@@ -81,12 +81,12 @@ pub enum SyncState {
 
 impl Tier {
     #[inline]
-    fn group_index(&self, sequence: u64) -> usize {
-        (sequence % u64::from(self.geometry.config().staging_groups)) as usize
+    fn group_index(&self, sequence: Sequence) -> usize {
+        (sequence.number() % u64::from(self.geometry.config().staging_groups)) as usize
     }
 
     #[inline]
-    pub(crate) fn group_memory(&self, sequence: u64) -> usize {
+    pub(crate) fn group_memory(&self, sequence: Sequence) -> usize {
         let group_bytes = self.geometry.group_frames as usize * self.geometry.page_size();
         self.geometry.layout.staging + self.group_index(sequence) * group_bytes
     }
@@ -103,7 +103,7 @@ impl Tier {
         memory + frames * self.geometry.page_size()
     }
 
-    fn note_offset(&self, group: Option<u64>) -> usize {
+    fn note_offset(&self, group: Option<Sequence>) -> usize {
         let index = group.map_or(self.staging_groups().len(), |sequence| self.group_index(sequence));
         self.geometry.layout.notes + index * NOTE_BYTES
     }
@@ -137,7 +137,7 @@ impl Tier {
     pub(crate) fn append(
         &self,
         kind: RecordKind,
-        version: Option<(u32, u64)>,
+        version: Option<(u32, Version)>,
         reserve: Reserve,
         replaced: Option<Replaced>,
     ) -> Option<Place> {
@@ -150,7 +150,7 @@ impl Tier {
         &self,
         placement: &P,
         mut kind: RecordKind,
-        version: Option<(u32, u64)>,
+        version: Option<(u32, Version)>,
         reserve: Reserve,
         replaced: Option<Replaced>,
     ) -> Option<Place> {
@@ -198,17 +198,17 @@ impl Tier {
         let summary = self.group_memory(sequence);
         let memory = self.page_of_group(summary, index);
         self.seal_if_full(group);
-        let frame = self.entry_of(next);
+        let entry = self.entry_of(next);
         if let RecordKind::Page { lsn, .. } = &kind {
-            let version = Version { epoch: record.epoch, version: record.version, lsn: *lsn };
-            placement.assigned(frame, &kind, version);
+            let recorded = Recorded { epoch: record.epoch, version: record.version, lsn: *lsn };
+            placement.assigned(entry, &kind, recorded);
         }
         drop(guard);
         // The group waits for its pages, and so for what each thread does before it says that its page is
         // filled.
         self.store_record(summary, record, kind);
         planted::inside("append: record stored");
-        Some(Place { frame, memory, sequence })
+        Some(Place { entry, memory, sequence })
     }
 
     /// Appends a record that comes without a page. Under the control lock.
@@ -219,7 +219,7 @@ impl Tier {
 
     /// Gives out the place of a record, and its version if it has none. Under the control lock.
     #[inline]
-    fn take_record(&self, group: &StagingGroup, version: Option<(u32, u64)>) -> RecordPlace {
+    fn take_record(&self, group: &StagingGroup, version: Option<(u32, Version)>) -> RecordPlace {
         let control = self.control();
         let (epoch, version) =
             version.unwrap_or_else(|| (control.epoch.get() as u32, control.append.take_version()));
@@ -360,7 +360,7 @@ impl Tier {
     fn as_short_as_room(&self, reserve: Reserve, wanted: u64) -> Option<u64> {
         let summary = self.geometry.summary_frames();
         let rear = self.control().ends.rear();
-        let room = self.writable_end().saturating_sub(rear);
+        let room = self.writable_end().distance_from(rear).unwrap_or(0);
         let within =
             |room: u64| if room < wanted { self.placement().short_of_bad(rear, room) } else { wanted };
         match reserve {
@@ -379,7 +379,7 @@ impl Tier {
     }
 
     /// From this position on frames are kept: what a crash now would need to find again.
-    pub(crate) fn kept_from(&self) -> u64 {
+    pub(crate) fn kept_from(&self) -> Position {
         let control = self.control();
         let front =
             if self.reuse_unchecked() { control.ends.front() } else { control.passed.durable_front() };
@@ -387,7 +387,7 @@ impl Tier {
     }
 
     /// Frames before this position may be overwritten.
-    pub(crate) fn writable_end(&self) -> u64 {
+    pub(crate) fn writable_end(&self) -> Position {
         self.kept_from() + self.frames_allowed()
     }
 
@@ -528,7 +528,7 @@ impl Tier {
     /// All that the tier holds is in the groups before this one. An open group that nothing was put into yet
     /// does not count: it opens, for one, behind a group that had room for its summary alone and took the
     /// note along. Under the control lock.
-    pub(crate) fn groups_end(&self) -> u64 {
+    pub(crate) fn groups_end(&self) -> Sequence {
         let control = self.control();
         match control.append.open() {
             Some(open) if self.group_of(open).records() == 0 => open,
@@ -549,7 +549,7 @@ impl Tier {
     }
 
     /// The first group that is not yet written; all before it are. Under the control lock.
-    pub(crate) fn written_end(&self) -> u64 {
+    pub(crate) fn written_end(&self) -> Sequence {
         let control = self.control();
         let mut sequence = control.groups.flushed();
         while sequence < control.groups.composed() && self.group_of(sequence).is_written() {

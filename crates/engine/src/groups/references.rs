@@ -13,6 +13,7 @@ use crate::config::{Design, Geometry};
 use crate::core::Tier;
 use crate::directory::{REFERENCED, VALID};
 use crate::format::SegmentHeader;
+use crate::ids::EntryNumber;
 use crate::planted;
 
 /// Most segments that together cover all frames.
@@ -51,7 +52,7 @@ impl Tier {
         let directory = self.directory();
         let mut bits = vec![0u8; frames.div_ceil(8) as usize];
         for index in 0..frames {
-            let state = directory.state((first + index) as u32);
+            let state = directory.state(EntryNumber((first + index) as u32));
             if state & (VALID | REFERENCED) == VALID | REFERENCED {
                 bits[index as usize / 8] |= 1 << (index % 8);
             }
@@ -66,21 +67,21 @@ impl Tier {
         let directory = self.directory();
         let mut referenced = 0;
         for index in 0..u64::from(header.share_frames) {
-            let frame = header.share_first.wrapping_add(index as u32);
-            if u64::from(frame) >= self.geometry.entries() || directory.state(frame) & VALID == 0 {
+            let entry = EntryNumber(header.share_first.wrapping_add(index as u32));
+            if u64::from(entry.0) >= self.geometry.entries() || directory.state(entry) & VALID == 0 {
                 continue;
             }
-            let id = directory.id(frame);
-            let shard = directory.lock(directory.slot(&id), self.owner);
-            if self.position_of(frame) >= header.share_rear {
+            let id = directory.id(entry);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
+            if self.position_of(entry) >= header.share_rear {
                 continue;
             }
             if bits[index as usize / 8] & (1 << (index % 8)) != 0 {
-                shard.set_flags(frame, REFERENCED);
+                shard.set_flags(entry, REFERENCED);
                 planted::inside("recovery: one page's reference adopted");
                 referenced += 1;
             } else {
-                shard.clear_flags(frame, REFERENCED);
+                shard.clear_flags(entry, REFERENCED);
             }
         }
         referenced

@@ -20,6 +20,7 @@ use crate::config::RESERVED_GROUPS;
 use crate::core::Tier;
 use crate::directory::VALID;
 use crate::groups::group::Reserve;
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 
 /// Groups released in one go: entries are unlinked between two looks at what is needed.
@@ -27,9 +28,9 @@ const GROUPS_AT_ONCE: usize = 16;
 
 impl Tier {
     /// Frames from the rear up to `end`, without what bad ones among them cost.
-    pub(crate) fn frames_before(&self, end: u64) -> u64 {
+    pub(crate) fn frames_before(&self, end: Position) -> u64 {
         let rear = self.control().ends.rear();
-        end.saturating_sub(rear).saturating_sub(self.placement().bad_room(rear, end))
+        end.distance_from(rear).unwrap_or(0).saturating_sub(self.placement().bad_room(rear, end))
     }
 
     /// New groups will soon find no frames: flushes and syncs that could wait are issued now.
@@ -45,7 +46,7 @@ impl Tier {
 
     /// Up to where frames are to leave now; the caller is the one who releases them. Under the control
     /// lock.
-    fn take_release(&self) -> Option<(u64, u64)> {
+    fn take_release(&self) -> Option<(Position, Position)> {
         let control = self.control();
         self.placement().pass_barrier();
         let front = control.ends.front();
@@ -82,7 +83,7 @@ impl Tier {
         };
         let Some((front, end)) = taken else { return false };
         planted::outside("release: begun");
-        for position in front..end {
+        for position in Position::each(front..end) {
             self.release(position);
             planted::outside("release: one frame");
         }
@@ -98,10 +99,10 @@ impl Tier {
     /// became durable that stands for some.
     pub fn progress(&self) -> u64 {
         let control = self.control();
-        let segments = control.segments.durable_sequence();
+        let segments = control.segments.durable_sequence().number();
         let placement = self.placement();
-        control.ends.front()
-            + control.groups.retired()
+        control.ends.front().number()
+            + control.groups.retired().number()
             + segments
             + placement.freed()
             + placement.slots_durable()
@@ -110,7 +111,7 @@ impl Tier {
     /// The front that metadata segments and superblocks state: what a durable group has stated before. They
     /// carry no note of the host's. What it has to say before pages may leave lies in the group that states
     /// the front, or in an earlier one, and is durable with it. Under the control lock.
-    pub(crate) fn front_to_state(&self) -> u64 {
+    pub(crate) fn front_to_state(&self) -> Position {
         let control = self.control();
         // What a durable group has stated lies behind all that superseded it, too, and would hide what is
         // broken without the barrier.
@@ -120,21 +121,21 @@ impl Tier {
     }
 
     /// Unlinks what is still valid on a frame that leaves the queue: disk has it.
-    fn release(&self, position: u64) {
-        let frame = self.entry_of(position);
+    fn release(&self, position: Position) {
+        let entry = self.entry_of(position);
         let directory = self.directory();
         let counters = &self.control().counters;
-        let state = directory.state(frame);
+        let state = directory.state(entry);
         if state & VALID == 0 {
-            if directory.head(frame).is_none() {
+            if directory.head(entry).is_none() {
                 counters.left_invalid.count(1);
             }
             return;
         }
-        let id = directory.id(frame);
-        let shard = directory.lock(directory.slot(&id), self.owner);
-        if shard.find(&id) == Some(frame) {
-            shard.unlink(frame);
+        let id = directory.id(entry);
+        let shard = directory.lock(directory.hashed(&id), self.owner);
+        if shard.find(&id) == Some(entry) {
+            shard.unlink(entry);
             planted::inside("release: unlinked, not counted as changed");
             shard.changed();
             counters.left_clean.count(1);

@@ -2,6 +2,7 @@
 
 use mezzanine_ground::region::Word;
 
+use crate::ids::Position;
 use crate::planted::{self};
 
 /// Entries that are being unlinked, by one at a time. Changes under the control lock.
@@ -20,14 +21,14 @@ impl Release {
     }
 
     /// Up to where entries were unlinked last, or are being.
-    pub(crate) fn end(&self) -> u64 {
-        self.end.get()
+    pub(crate) fn end(&self) -> Position {
+        Position::from_number(self.end.get())
     }
 
-    pub(super) fn begin(&self, end: u64, owner: u32) {
+    pub(super) fn begin(&self, end: Position, owner: u32) {
         self.under_way.set(1);
         planted::inside("release: taken");
-        self.end.set(end);
+        self.end.set(end.number());
         self.owner.set(owner.into());
     }
 

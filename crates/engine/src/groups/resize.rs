@@ -78,7 +78,7 @@ impl Tier {
         }
         control.resize.frames.set(frames);
         planted::inside("resize: frames set, not asked for");
-        control.resize.base.set(self.kept_from());
+        control.resize.base.set(self.kept_from().number());
         control.resize.change(if frames == self.frames() { Stage::Idle } else { Stage::Seeking });
         Ok(())
     }
@@ -158,7 +158,7 @@ impl Tier {
     fn frames_to_cut(&self) -> u64 {
         let control = self.control();
         let (ring, frames) = (self.ring(), control.resize.frames.get());
-        let at = u64::from(ring.entry_of(control.ends.rear()));
+        let at = u64::from(ring.entry_of(control.ends.rear()).0);
         match () {
             () if frames > ring.frames => (ring.frames - at) % ring.frames,
             () if at <= frames => frames - at,
@@ -179,7 +179,7 @@ impl Tier {
             return frames;
         }
         // Half of the frames that have become free since are given out again, so this end never moves back.
-        let left = (self.kept_from() - control.resize.base.get()) / 2;
+        let left = (self.kept_from() - control.resize.base()) / 2;
         control.resize.frames.get().max(frames.saturating_sub(left))
     }
 

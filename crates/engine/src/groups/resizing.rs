@@ -2,6 +2,7 @@
 
 use mezzanine_ground::region::{StateWord, Word, states};
 
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 
 states! {
@@ -28,6 +29,11 @@ pub(crate) struct Resize {
 }
 
 impl Resize {
+    /// From where on frames were kept when it was asked for.
+    pub(super) fn base(&self) -> Position {
+        Position::from_number(self.base.get())
+    }
+
     /// A number that is another one when which groups may be opened has changed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.get()

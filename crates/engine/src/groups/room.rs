@@ -14,14 +14,15 @@
 use crate::core::Tier;
 use crate::failure::latch::Failure;
 use crate::groups::segments::SegmentBuffer;
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 
 impl Tier {
     /// A number that changes whenever there may be more room at the rear.
     pub(crate) fn room(&self) -> u64 {
         let control = self.control();
-        let moved = control.ends.front() + control.passed.durable_front() + control.groups.retired();
-        1 + moved + control.resize.changes()
+        let moved = control.ends.front().number() + control.passed.durable_front().number();
+        1 + moved + control.groups.retired().number() + control.resize.changes()
     }
 
     /// Whether the front waits for room at the rear. Under the control lock.
@@ -31,7 +32,7 @@ impl Tier {
 
     /// A page of this group, which is lost, has found no room: its group and those behind it stay at the
     /// front until there is more than this `room`.
-    pub(crate) fn wait_for_room(&self, group: u64, room: u64) {
+    pub(crate) fn wait_for_room(&self, group: Position, room: u64) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         control.batch.ends_at(group);
@@ -62,7 +63,7 @@ impl Tier {
         let pages = self.pages_of(group, &self.group_at(group));
         let first = pages.start;
         // What is left of it is what was not appended again.
-        let lost = pages.into_iter().find(|&position| self.waits_at_front(position)).unwrap_or(first);
+        let lost = Position::each(pages).find(|&position| self.waits_at_front(position)).unwrap_or(first);
         control.batch.sticks();
         self.latch(Failure::FlashRead { position: lost });
         false

@@ -1,6 +1,7 @@
 //! The two metadata segments under construction (see `metadata`): which of them is filled, and how far what
 //! was written is durable.
 
+use crate::ids::{Position, Sequence, Version};
 use mezzanine_ground::region::{StateWord, Word, states};
 
 states! {
@@ -49,13 +50,13 @@ pub(crate) struct SegmentBuffer {
     content: StateWord<Content>,
     pub(crate) number: Word,
     pub(crate) records: Word,
-    pub(crate) first_sequence: Word,
-    pub(crate) first_position: Word,
+    pub(super) first_sequence: Word,
+    pub(super) first_position: Word,
     pub(crate) first_predecessor: Word,
-    pub(crate) end_sequence: Word,
-    pub(crate) end_position: Word,
+    pub(super) end_sequence: Word,
+    pub(super) end_position: Word,
     pub(crate) last_checksum: Word,
-    pub(crate) version_max: Word,
+    pub(super) version_max: Word,
     pub(crate) epoch: Word,
     owner: Word,
 }
@@ -81,12 +82,12 @@ impl Segments {
         self.current.set(1 - self.current.get());
     }
 
-    pub(crate) fn durable_end(&self) -> u64 {
-        self.durable_end.get()
+    pub(crate) fn durable_end(&self) -> Position {
+        Position::from_number(self.durable_end.get())
     }
 
-    pub(crate) fn durable_sequence(&self) -> u64 {
-        self.durable_sequence.get()
+    pub(crate) fn durable_sequence(&self) -> Sequence {
+        Sequence::from_number(self.durable_sequence.get())
     }
 
     /// Whether no segment that was written awaits a flush.
@@ -122,16 +123,16 @@ impl Segments {
     }
 
     /// The newest segment on flash ends here.
-    pub(crate) fn was_written(&self, end: u64, sequence: u64) {
-        self.written_end.set(end);
-        self.written_sequence.set(sequence);
+    pub(crate) fn was_written(&self, end: Position, sequence: Sequence) {
+        self.written_end.set(end.number());
+        self.written_sequence.set(sequence.number());
         self.cover.set(Cover::Unflushed);
     }
 
     /// Recovery: the newest segment ends here, and the host makes it durable before it uses the tier.
-    pub(crate) fn found(&self, end: u64, sequence: u64) {
-        self.durable_end.set(end);
-        self.durable_sequence.set(sequence);
+    pub(crate) fn found(&self, end: Position, sequence: Sequence) {
+        self.durable_end.set(end.number());
+        self.durable_sequence.set(sequence.number());
     }
 
     /// Recovery: the number that the next segment gets.
@@ -159,6 +160,31 @@ impl Segments {
 }
 
 impl SegmentBuffer {
+    /// The largest version in it.
+    pub(crate) fn version_max(&self) -> Version {
+        Version::from_number(self.version_max.get())
+    }
+
+    /// The number of its first group.
+    pub(crate) fn first_sequence(&self) -> Sequence {
+        Sequence::from_number(self.first_sequence.get())
+    }
+
+    /// The number after that of its last group.
+    pub(crate) fn end_sequence(&self) -> Sequence {
+        Sequence::from_number(self.end_sequence.get())
+    }
+
+    /// Where its first group begins.
+    pub(crate) fn first_position(&self) -> Position {
+        Position::from_number(self.first_position.get())
+    }
+
+    /// Where its last group ends.
+    pub(crate) fn end_position(&self) -> Position {
+        Position::from_number(self.end_position.get())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.content.get() == Content::Empty
     }

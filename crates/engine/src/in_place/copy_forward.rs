@@ -9,6 +9,7 @@ use super::InPlace;
 use crate::directory::{DIRTY, HEAD, HOMED, VALID};
 use crate::format::RecordKind;
 use crate::groups::group::{Replaced, Reserve};
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 
 impl InPlace<'_> {
@@ -22,7 +23,7 @@ impl InPlace<'_> {
             return false;
         }
         let position = control.passed.cleaned();
-        if !self.front_wanted(position) {
+        if !self.group_wanted(position) {
             return false;
         }
         let head = self.group_at(position);
@@ -37,7 +38,8 @@ impl InPlace<'_> {
     pub(crate) fn copy_forward(&self) -> bool {
         let control = self.control();
         let groups: Vec<_> = self.batch_groups().collect();
-        let mut positions = groups.iter().flat_map(|(group, head)| self.pages_of(*group, head));
+        let mut positions =
+            groups.iter().flat_map(|(group, head)| Position::each(self.pages_of(*group, head)));
         let all = positions.all(|position| self.copy_record_forward(position));
         planted::outside("copy_forward: records appended");
         let _guard = control.lock.lock(self.owner);
@@ -50,7 +52,7 @@ impl InPlace<'_> {
     }
 
     /// Appends the record at `position` again if it is valid; false if that has to wait.
-    fn copy_record_forward(&self, position: u64) -> bool {
+    fn copy_record_forward(&self, position: Position) -> bool {
         let directory = self.directory();
         let old = self.entry_of(position);
         let unchecked = planted::is(Bug::RelocatedUnchecked) && directory.head(old).is_none();
@@ -59,14 +61,14 @@ impl InPlace<'_> {
         }
         let homes = self.homes();
         let id = directory.id(old);
-        let shard = directory.lock(directory.slot(&id), self.owner);
+        let shard = directory.lock(directory.hashed(&id), self.owner);
         let newest = shard.find(&id);
         if newest != Some(old) && !(unchecked && newest.is_some()) {
             return true;
         }
         let home = homes.of_entry(old);
         let state = directory.state(old);
-        let version = self.version_at(home);
+        let recorded = self.recorded_at(home);
         let checksum = directory.checksum(old);
         let dirty = state & DIRTY != 0;
         let kind = RecordKind::Page {
@@ -74,22 +76,22 @@ impl InPlace<'_> {
             dirty,
             second_chance: true,
             lost: false,
-            lsn: version.lsn,
+            lsn: recorded.lsn,
             checksum,
             home,
         };
         let replaced = Some(Replaced { state, position });
-        let place = self.append(kind, Some((version.epoch, version.version)), Reserve::StageOut, replaced);
+        let place = self.append(kind, Some((recorded.epoch, recorded.version)), Reserve::StageOut, replaced);
         let Some(place) = place else { return false };
         planted::inside("copy_forward: record appended");
         if let Some(newest) = newest {
             shard.unlink(newest);
         }
-        shard.link(place.frame, &id, state & !(VALID | HEAD) | HOMED, checksum);
+        shard.link(place.entry, &id, state & !(VALID | HEAD) | HOMED, checksum);
         planted::inside("copy_forward: linked, not counted as filled");
         {
             let _guard = homes.lock(self.owner);
-            homes.home(home).entry.store(place.frame, Relaxed);
+            homes.home(home).entry.store(place.entry.0, Relaxed);
         }
         self.filled(place);
         self.control().counters.relocated.count(1);

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::evict::Leave;
 use super::{HomeState, Homes, InPlace, NEVER_WRITTEN};
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
+use crate::ids::{EntryNumber, Position};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -16,7 +17,7 @@ use crate::stage_out::batch::Load;
 /// What there is to be done for a page.
 enum Step {
     /// It is written to disk.
-    Write(u64),
+    Write(Position),
     /// It is on disk; the next sync covers it.
     Sync,
     /// It is clean, or another page.
@@ -158,7 +159,7 @@ impl InPlace<'_> {
                 Step::Sync => homes.await_sync(home),
                 Step::Clean => {}
                 Step::Wait => {
-                    let id = self.directory().id(homes.home(home).entry.load(Relaxed));
+                    let id = self.directory().id(homes.home(home).entry());
                     homes.came_dirty(home, homes.key(&id));
                     break;
                 }
@@ -171,7 +172,7 @@ impl InPlace<'_> {
     /// What is to be done for the page of a home that is USED or LEAVING. Under the lock of the homes.
     fn step_for(&self, home: u32) -> Step {
         let homes = self.homes();
-        let entry = homes.home(home).entry.load(Relaxed);
+        let entry = homes.home(home).entry();
         let state = self.directory().state(entry);
         let position = self.position_of(entry);
         let durable = position < self.control().ends.staged_from() || state & HOMED != 0;
@@ -189,10 +190,10 @@ impl InPlace<'_> {
         let _guard = homes.lock(self.owner);
         let directory = self.directory();
         for page in self.batch_list() {
-            let frame = self.entry_of(page.position);
+            let entry = self.entry_of(page.position);
             // The home of a page that was superseded meanwhile may be another one's already.
-            if directory.state(frame) & (VALID | WRITTEN) == VALID | WRITTEN {
-                homes.push_written(homes.of_entry(frame));
+            if directory.state(entry) & (VALID | WRITTEN) == VALID | WRITTEN {
+                homes.push_written(homes.of_entry(entry));
             }
         }
     }
@@ -200,7 +201,7 @@ impl InPlace<'_> {
     /// Disk has refused these pages of the batch: they stay, and others are to leave in the place of those
     /// that were to leave. They are not listed as LEAVING again, for these count as homes that come, and the
     /// list has places for all homes but not for what was superseded in it meanwhile as well.
-    pub(crate) fn evictions_refused(&self, refused: &[BatchPage]) {
+    pub(crate) fn evictions_refused(&self, refused: &[EntryNumber]) {
         let homes = self.homes();
         let _control = self.control().lock.lock(self.owner);
         {
@@ -214,22 +215,21 @@ impl InPlace<'_> {
     }
 
     /// [`Self::evictions_refused`] under the lock of the homes.
-    fn keep_unwritten(&self, refused: &[BatchPage]) {
+    fn keep_unwritten(&self, refused: &[EntryNumber]) {
         let homes = self.homes();
         let directory = self.directory();
-        for page in refused {
-            let frame = self.entry_of(page.position);
+        for &entry in refused {
             // The home of a page that was superseded meanwhile may be another one's already.
-            if !needs_disk(directory.state(frame)) {
+            if !needs_disk(directory.state(entry)) {
                 continue;
             }
-            let home = homes.of_entry(frame);
+            let home = homes.of_entry(entry);
             match homes.state(home) {
                 HomeState::Leaving if planted::is(Bug::RefusedLeavesStill) => {
                     homes.push_leaving(home);
                 }
                 HomeState::Leaving => self.stays(home),
-                HomeState::Used => homes.came_dirty(home, homes.key(&directory.id(frame))),
+                HomeState::Used => homes.came_dirty(home, homes.key(&directory.id(entry))),
                 _ => {}
             }
         }
@@ -277,9 +277,9 @@ impl InPlace<'_> {
     fn mark_synced(&self, home: u32, number: u32) {
         let homes = self.homes();
         let directory = self.directory();
-        let id = directory.id(homes.home(home).entry.load(Relaxed));
+        let id = directory.id(homes.home(home).entry());
         {
-            let shard = directory.lock(directory.slot(&id), self.owner);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
             let Some(entry) = shard.find(&id).filter(|&entry| homes.of_entry(entry) == home) else { return };
             // Under the lock of the page that has the home now: another one's number was taken away when this
             // one came.

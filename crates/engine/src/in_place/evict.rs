@@ -148,7 +148,7 @@ impl InPlace<'_> {
     /// its turn. Under the lock of the homes.
     pub(super) fn stays(&self, home: u32) {
         let homes = self.homes();
-        let entry = homes.home(home).entry.load(Relaxed);
+        let entry = homes.home(home).entry();
         let directory = self.directory();
         let (id, dirty) = (directory.id(entry), directory.state(entry) & DIRTY != 0);
         homes.set_state(home, HomeState::Used);
@@ -159,8 +159,8 @@ impl InPlace<'_> {
     fn dismiss(&self, home: u32) -> bool {
         let homes = self.homes();
         let directory = self.directory();
-        let id = directory.id(homes.home(home).entry.load(Relaxed));
-        let shard = directory.lock(directory.slot(&id), self.owner);
+        let id = directory.id(homes.home(home).entry());
+        let shard = directory.lock(directory.hashed(&id), self.owner);
         // Whether it is still that page's, and where its newest record is, is known under its lock.
         let Some(entry) = shard.find(&id) else { return false };
         let state = directory.state(entry);
@@ -202,7 +202,7 @@ impl InPlace<'_> {
         let placed = homes.control;
         placed.leaving_first.set(placed.leaving_end.get());
         for home in 0..homes.geometry.homes {
-            let entry = homes.home(home).entry.load(Relaxed);
+            let entry = homes.home(home).entry();
             match homes.state(home) {
                 HomeState::Leaving => {
                     let listed = homes.push_leaving(home);

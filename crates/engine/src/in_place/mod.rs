@@ -23,7 +23,7 @@
 //!    +---------------------------------- what made it free is durable --------------------------------+
 //! ```
 //!
-//! A home that could not be read is marked, whatever its state, and Bad when it would become Free. It is left
+//! A home that could not be read is noted, whatever its state, and Bad when it would become Free. It is left
 //! out until too many are (`bad_frames`).
 //!
 //! 1. A home is written only by the group whose record took it from Free. So a home in Deferred still has its
@@ -72,8 +72,8 @@ use mezzanine_ground::replacement::{Order, PageKey};
 use crate::config::PlacedGeometry;
 use crate::core::Tier;
 use crate::directory::VALID;
-use crate::ids::{Frame, PageId};
-use crate::placement::Version;
+use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence, Version};
+use crate::placement::Recorded;
 use crate::planted::{self, Bug};
 use crate::stage_out::bad_list::BAD_MAX;
 
@@ -92,7 +92,7 @@ states! {
     }
 }
 
-/// The mark, in the word of the state, of a home that could not be read. It stays while the state changes, so
+/// The bit, in the word of the state, of a home that could not be read. It stays while the state changes, so
 /// that a home is not forgotten that keeps its page for long; it goes when the home is given out again.
 const UNREADABLE: u32 = 1 << 31;
 
@@ -158,6 +158,25 @@ pub(crate) struct DeferredFree {
 }
 
 shared!(Placed, Home, DeferredFree);
+
+impl Home {
+    /// The entry of its page's newest record.
+    fn entry(&self) -> EntryNumber {
+        EntryNumber(self.entry.load(Relaxed))
+    }
+
+    /// The version of its page.
+    fn version(&self) -> Version {
+        Version::from_number(self.version.get())
+    }
+}
+
+impl DeferredFree {
+    /// The group that is to be durable.
+    fn sequence(&self) -> Sequence {
+        Sequence::from_number(self.sequence.get())
+    }
+}
 
 /// Byte offsets of the parts in a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -249,8 +268,8 @@ impl<'r> Homes<'r> {
     }
 
     /// The home that an entry names. Its word is written before the entry is linked.
-    pub(crate) fn of_entry(&self, entry: u32) -> u32 {
-        self.of_entries[entry as usize].load(Relaxed)
+    pub(crate) fn of_entry(&self, entry: EntryNumber) -> u32 {
+        self.of_entries[entry.0 as usize].load(Relaxed)
     }
 
     fn order(&self) -> Order<'r> {
@@ -272,10 +291,10 @@ impl<'r> Homes<'r> {
         self.control.written_end.get() - self.control.written_first.get()
     }
 
-    fn defer_free(&self, home: u32, sequence: u64) {
+    fn defer_free(&self, home: u32, sequence: Sequence) {
         let control = self.control;
         let deferred = &self.deferred[(control.deferred_end.get() % self.deferred.len() as u64) as usize];
-        deferred.sequence.set(sequence);
+        deferred.sequence.set(sequence.number());
         deferred.home.store(home, Relaxed);
         control.deferred_end.bump(1);
     }
@@ -301,8 +320,8 @@ impl<'r> Homes<'r> {
     /// Changes the state of a home.
     fn set_state(&self, home: u32, state: HomeState) {
         let before = self.state(home);
-        let mark = if self.is_unreadable(home) { UNREADABLE } else { 0 };
-        self.home(home).state.store(state.code() as u32 | mark, Relaxed);
+        let unreadable = if self.is_unreadable(home) { UNREADABLE } else { 0 };
+        self.home(home).state.store(state.code() as u32 | unreadable, Relaxed);
         if before == HomeState::Leaving && state != HomeState::Leaving {
             self.control.leaving.set(self.control.leaving.get() - 1);
         } else if before != HomeState::Leaving && state == HomeState::Leaving {
@@ -372,10 +391,10 @@ impl InPlace<'_> {
     }
 
     /// The home that an entry names.
-    fn home_of(&self, entry: u32) -> u32 {
+    fn home_of(&self, entry: EntryNumber) -> u32 {
         let positions = self.geometry_in_place.positions as usize;
         let words: &[AtomicU32] = self.region.slice(self.geometry.layout.placed.of_entries, positions);
-        words[entry as usize].load(Relaxed)
+        words[entry.0 as usize].load(Relaxed)
     }
 
     /// Whether there is a home for a page that comes in. Under the control lock.
@@ -402,18 +421,18 @@ impl InPlace<'_> {
     }
 
     /// Notes what the record at `entry` says of its page. Under the control lock; the entry is not linked.
-    fn name_home(&self, entry: u32, home: u32, version: Version) {
+    fn name_home(&self, entry: EntryNumber, home: u32, recorded: Recorded) {
         let homes = self.homes();
-        homes.of_entries[entry as usize].store(home, Relaxed);
+        homes.of_entries[entry.0 as usize].store(home, Relaxed);
         let home = homes.home(home);
-        home.epoch.store(version.epoch, Relaxed);
-        home.version.set(version.version);
-        home.lsn.set(version.lsn);
+        home.epoch.store(recorded.epoch, Relaxed);
+        home.version.set(recorded.version.number());
+        home.lsn.set(recorded.lsn);
     }
 
     /// The page has a home, at the entry that was just linked; `older` is the home of the version that it
     /// supersedes. Under the lock of the page's shard.
-    pub(crate) fn placed(&self, entry: u32, id: &PageId, older: Option<u32>, dirty: bool) {
+    pub(crate) fn placed(&self, entry: EntryNumber, id: &PageId, older: Option<u32>, dirty: bool) {
         let homes = self.homes();
         let newest = self.newest_group();
         let _guard = homes.lock(self.owner);
@@ -424,7 +443,7 @@ impl InPlace<'_> {
             homes.set_state(older, HomeState::Deferred);
             homes.defer_free(older, newest);
         }
-        homes.home(home).entry.store(entry, Relaxed);
+        homes.home(home).entry.store(entry.0, Relaxed);
         homes.set_state(home, HomeState::Used);
         homes.came(home, homes.key(id), dirty);
     }
@@ -439,13 +458,13 @@ impl InPlace<'_> {
         homes.set_state(home, HomeState::Deferred);
         homes.defer_free(home, newest);
         if let Some(slots) = homes.slots {
-            slots.invalidate(home, &self.directory().id(homes.home(home).entry.load(Relaxed)));
+            slots.invalidate(home, &self.directory().id(homes.home(home).entry()));
         }
     }
 
     /// The page at `entry` was unlinked, and no record says so: its home is kept until the front has passed
     /// its record. Under the lock of the page's shard.
-    pub(crate) fn leak(&self, entry: u32) {
+    pub(crate) fn leak(&self, entry: EntryNumber) {
         let homes = self.homes();
         if homes.slots.is_some() {
             // Its slot says so.
@@ -459,7 +478,7 @@ impl InPlace<'_> {
 
     /// The page at `entry` is lost: nothing is read at its home any more, and it leaves only for a newer
     /// version. Under the lock of its shard.
-    pub(crate) fn keep_home(&self, entry: u32) {
+    pub(crate) fn keep_home(&self, entry: EntryNumber) {
         let homes = self.homes();
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
@@ -469,7 +488,7 @@ impl InPlace<'_> {
 
     /// The page at `entry` is lost no more, and clean: it may leave like any other. Under the lock of its
     /// shard.
-    pub(crate) fn give_home_back(&self, entry: u32) {
+    pub(crate) fn give_home_back(&self, entry: EntryNumber) {
         let homes = self.homes();
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
@@ -482,7 +501,7 @@ impl InPlace<'_> {
     /// The front is about to move on from `front` to `end`. Leaked homes whose records it passes
     /// become free when a group is durable that states it. Under the control lock, under which groups take
     /// the front along.
-    fn leaked_leave(&self, front: u64, end: u64) {
+    fn leaked_leave(&self, front: Position, end: Position) {
         let homes = self.homes();
         let control = self.control();
         let end = end.min(control.passed.forgotten_end());
@@ -493,12 +512,12 @@ impl InPlace<'_> {
         let states_it = control.append.open().unwrap_or_else(|| control.groups.next());
         let directory = self.directory();
         let _guard = homes.lock(self.owner);
-        for entry in (front..end).map(|position| self.entry_of(position)) {
+        for entry in Position::each(front..end).map(|position| self.entry_of(position)) {
             if directory.state(entry) & VALID != 0 || directory.head(entry).is_some() {
                 continue;
             }
             let home = homes.of_entry(entry);
-            if homes.state(home) == HomeState::Leaked && homes.home(home).entry.load(Relaxed) == entry {
+            if homes.state(home) == HomeState::Leaked && homes.home(home).entry() == entry {
                 homes.set_state(home, HomeState::Deferred);
                 homes.defer_free(home, states_it);
             }
@@ -510,28 +529,30 @@ impl InPlace<'_> {
     fn pass_ring_barrier(&self) {
         let control = self.control();
         let placed = self.ends();
-        let durable = control.groups.flushed() >= placed.ring_barrier.get();
+        let durable = control.groups.flushed().number() >= placed.ring_barrier.get();
         if placed.ring_barrier.get() != 0 && (durable || planted::is(Bug::ReuseBeforeSuperseder)) {
-            control.passed.may_leave(placed.ring_barrier_end.get());
+            control.passed.may_leave(Position::from_number(placed.ring_barrier_end.get()));
             placed.ring_barrier.set(0);
         }
         if placed.ring_barrier.get() == 0 && control.passed.cleaned() > control.passed.releasable() {
-            placed.ring_barrier_end.set(control.passed.cleaned());
-            placed.ring_barrier.set(control.groups.next());
+            placed.ring_barrier_end.set(control.passed.cleaned().number());
+            placed.ring_barrier.set(control.groups.next().number());
         }
     }
 
     /// Up to where the front is to move for homes: while pages that come in find none and few are on their
     /// way, leaked ones are wanted, and these become free behind it alone. Under the control lock.
-    pub(crate) fn front_wanted_for_homes(&self) -> u64 {
+    pub(crate) fn front_wanted_for_homes(&self) -> Position {
         let homes = self.homes();
         let enough = homes.slots.is_some() || homes.coming() >= self.homes_enough();
-        if enough || planted::is(Bug::OrphansKeepHomes) { 0 } else { self.control().passed.forgotten_end() }
+        let none = enough || planted::is(Bug::OrphansKeepHomes);
+        if none { Position::ZERO } else { self.control().passed.forgotten_end() }
     }
 
     /// The newest group that exists: all records appended so far are in it or before it.
-    fn newest_group(&self) -> u64 {
-        self.control().groups.next().saturating_sub(1)
+    fn newest_group(&self) -> Sequence {
+        let before = self.control().groups.next().number().saturating_sub(1);
+        Sequence::from_number(before)
     }
 
     /// Homes whose time in DEFERRED is over. Under the control lock.
@@ -548,7 +569,7 @@ impl InPlace<'_> {
             let deferred =
                 &homes.deferred[(placed.deferred_first.get() % homes.deferred.len() as u64) as usize];
             let home = deferred.home.load(Relaxed);
-            let superseded = deferred.sequence.get() < control.groups.flushed();
+            let superseded = deferred.sequence() < control.groups.flushed();
             let waits = !superseded || homes.slots.is_some_and(|slots| !slots.is_clear(home));
             if waits && !planted::is(Bug::HomeReusedEarly) {
                 break;
@@ -579,7 +600,7 @@ impl InPlace<'_> {
 
     /// A home could not be read. Under the control lock.
     #[cold]
-    pub(crate) fn mark_unreadable(&self, home: u32) {
+    pub(crate) fn note_unreadable(&self, home: u32) {
         let homes = self.homes();
         let _guard = homes.lock(self.owner);
         if let Some(home) = homes.homes.get(home as usize) {
@@ -601,7 +622,7 @@ impl InPlace<'_> {
 
     /// Whether homes are short and more would be free if this group, which is open, were durable. Under the
     /// control lock.
-    pub(crate) fn homes_wait_for(&self, open: u64) -> bool {
+    pub(crate) fn homes_wait_for(&self, open: Sequence) -> bool {
         let homes = self.homes();
         let placed = homes.control;
         if !self.homes_short() {
@@ -610,18 +631,18 @@ impl InPlace<'_> {
         if homes.deferred_frees() == 0 {
             // Pages that leave are written to disk when they are durable, and the front passes leaked ones
             // then.
-            let slot = self.group_of(open);
-            let holds_leaked = self.front_wanted_for_homes() > slot.position();
-            return slot.pages() > 0 && (homes.has_leaving() || holds_leaked);
+            let group = self.group_of(open);
+            let holds_leaked = self.front_wanted_for_homes() > group.position();
+            return group.pages() > 0 && (homes.has_leaving() || holds_leaked);
         }
         let first = &homes.deferred[(placed.deferred_first.get() % homes.deferred.len() as u64) as usize];
-        first.sequence.get() >= open
+        first.sequence() >= open
     }
 
     /// What the record of the page at `home` says beyond its entry.
-    pub(crate) fn version_at(&self, home: u32) -> Version {
+    pub(crate) fn recorded_at(&self, home: u32) -> Recorded {
         let homes = self.homes();
         let home = homes.home(home);
-        Version { epoch: home.epoch.load(Relaxed), version: home.version.get(), lsn: home.lsn.get() }
+        Recorded { epoch: home.epoch.load(Relaxed), version: home.version(), lsn: home.lsn.get() }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use mezzanine_ground::replacement::{PageKey, Replacement, Visitor};
 
 use super::{HomeState, Homes, InPlace};
+use crate::ids::EntryNumber;
 
 /// The page was referenced. False if it is not in the order.
 pub(super) struct Refer(pub(super) u32);
@@ -170,13 +171,13 @@ impl InPlace<'_> {
     /// A lookup has found the page at `entry`: tells the policy, and returns the page's home.
     #[cold]
     #[inline(never)]
-    pub(super) fn refer(&self, entry: u32) -> u32 {
+    pub(super) fn refer(&self, entry: EntryNumber) -> u32 {
         let homes = self.homes();
         let home = homes.of_entry(entry);
         let _guard = homes.lock(self.owner);
         // The page may have left since it was seen.
         let there = homes.home(home);
-        if homes.state(home) == HomeState::Used && there.entry.load(Relaxed) == entry {
+        if homes.state(home) == HomeState::Used && there.entry() == entry {
             let rank = there.rank.load(Relaxed);
             homes.order().visit(Refer(rank));
             if let Some(order) = homes.dirty_order() {

@@ -2,17 +2,15 @@
 //! how.
 
 use super::InPlace;
-use crate::answers::FlashPage;
 use crate::directory::{LOST, LockedShard, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId};
+use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
-use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
-use crate::stage_out::batch::BatchPage;
+use crate::placement::{FlashWrite, Placement, QueueRules, Recorded, Step, Tried};
 
 impl Placement for InPlace<'_> {
-    fn frame_at(&self, entry: u32) -> Frame {
+    fn frame_at(&self, entry: EntryNumber) -> Frame {
         Frame(self.home_of(entry))
     }
 
@@ -24,20 +22,15 @@ impl Placement for InPlace<'_> {
         self.geometry.frames()
     }
 
-    /// Pages lie where they were written.
-    fn can_resize(&self) -> bool {
-        false
-    }
-
     fn work(&self) -> u64 {
-        self.control().append.next_version()
+        self.control().append.next_version().number()
     }
 
     fn admits(&self, id: &PageId, referenced: bool) -> bool {
         self.is_admitted(id, referenced)
     }
 
-    fn holds_back(&self, id: &PageId, older: Option<u32>) -> bool {
+    fn holds_back(&self, id: &PageId, older: Option<EntryNumber>) -> bool {
         self.slot_holds_back(id, older)
     }
 
@@ -53,17 +46,17 @@ impl Placement for InPlace<'_> {
         true
     }
 
-    fn assigned(&self, entry: u32, record: &RecordKind, version: Version) {
+    fn assigned(&self, entry: EntryNumber, record: &RecordKind, recorded: Recorded) {
         if let RecordKind::Page { home, .. } = record {
-            self.name_home(entry, *home, version);
+            self.name_home(entry, *home, recorded);
         }
     }
 
-    fn entered(&self, entry: u32, id: &PageId, older: Option<u32>, dirty: bool) {
+    fn entered(&self, entry: EntryNumber, id: &PageId, older: Option<EntryNumber>, dirty: bool) {
         self.placed(entry, id, older.map(|older| self.homes().of_entry(older)), dirty);
     }
 
-    fn hit(&self, entry: u32) -> Frame {
+    fn hit(&self, entry: EntryNumber) -> Frame {
         Frame(self.refer(entry))
     }
 
@@ -72,8 +65,8 @@ impl Placement for InPlace<'_> {
     }
 
     /// A frame is given to another page before its record leaves the queue.
-    fn still_holds(&self, page: &FlashPage) -> bool {
-        self.state_at(page.position) & VALID != 0
+    fn still_holds(&self, _: u64, entry: impl FnOnce() -> EntryNumber) -> bool {
+        self.directory().state(entry()) & VALID != 0
     }
 
     /// Memory has not every page that is on its way, and an entry without a page does not tell of which it
@@ -82,11 +75,11 @@ impl Placement for InPlace<'_> {
         state & VALID != 0
     }
 
-    fn left(&self, entry: u32) {
+    fn left(&self, entry: EntryNumber) {
         self.unplaced(self.homes().of_entry(entry));
     }
 
-    fn forgotten(&self, entry: u32) {
+    fn forgotten(&self, entry: EntryNumber) {
         self.leak(entry);
     }
 
@@ -94,18 +87,18 @@ impl Placement for InPlace<'_> {
         self.slot_changed_on_disk(page);
     }
 
-    fn carry_lost(&self, shard: &LockedShard<'_>, entry: u32) -> Carried {
+    fn carry_lost(&self, shard: &LockedShard<'_>, entry: EntryNumber) -> Carried {
         shard.set_flags(entry, LOST);
         self.keep_home(entry);
         Carried::Appended
     }
 
-    fn found(&self, entry: u32) {
+    fn found(&self, entry: EntryNumber) {
         self.give_home_back(entry);
     }
 
     fn read_failed(&self, frame: Frame) {
-        self.mark_unreadable(frame.0);
+        self.note_unreadable(frame.0);
     }
 
     fn is_unreadable(&self, frame: Frame) -> bool {
@@ -134,7 +127,7 @@ impl Placement for InPlace<'_> {
         self.take_dirty_evictions()
     }
 
-    fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>> {
+    fn writes(&self, sequence: Sequence) -> Option<Vec<FlashWrite>> {
         let group = self.group_of(sequence);
         let (page_size, memory) = (self.geometry.page_size(), self.group_memory(sequence));
         let summary_bytes = self.geometry.summary_frames() as usize * page_size;
@@ -180,7 +173,7 @@ impl Placement for InPlace<'_> {
         self.evictions_written();
     }
 
-    fn batch_refused(&self, refused: &[BatchPage]) {
+    fn batch_refused(&self, refused: &[EntryNumber]) {
         self.evictions_refused(refused);
     }
 
@@ -209,7 +202,7 @@ impl Placement for InPlace<'_> {
         self.homes_short()
     }
 
-    fn waits_for(&self, open: u64) -> bool {
+    fn waits_for(&self, open: Sequence) -> bool {
         self.homes_wait_for(open)
     }
 
@@ -223,7 +216,7 @@ impl Placement for InPlace<'_> {
 
     /// One is over when as many have come in as there are frames.
     fn round(&self) -> (u64, u64) {
-        (self.control().append.next_version(), self.page_frames())
+        (self.control().append.next_version().number(), self.page_frames())
     }
 
     fn may_make_room(&self) -> bool {
@@ -252,11 +245,11 @@ impl Placement for InPlace<'_> {
         self.ends().lock.is_poisoned()
     }
 
-    fn replay(&self, record: &Record, entry: u32) {
+    fn replay(&self, record: &Record, entry: EntryNumber) {
         self.replay_home(record, entry);
     }
 
-    fn settle(&self) -> Result<(), u64> {
+    fn settle(&self) -> Result<(), EntryNumber> {
         self.settle_homes()
     }
 
@@ -318,7 +311,7 @@ impl QueueRules for InPlace<'_> {
         false
     }
 
-    fn front_wanted(&self) -> u64 {
+    fn front_wanted(&self) -> Position {
         self.front_wanted_for_homes()
     }
 
@@ -326,27 +319,27 @@ impl QueueRules for InPlace<'_> {
         self.pass_ring_barrier();
     }
 
-    fn barrier(&self) -> u64 {
-        self.ends().ring_barrier.get()
+    fn barrier(&self) -> Sequence {
+        Sequence::from_number(self.ends().ring_barrier.get())
     }
 
-    fn records_leave(&self, front: u64, end: u64) {
+    fn records_leave(&self, front: Position, end: Position) {
         self.leaked_leave(front, end);
     }
 
     /// No page is written at the front of the queue.
-    fn synced_end(&self) -> u64 {
-        0
+    fn synced_end(&self) -> Position {
+        Position::ZERO
     }
 
     /// A sync says so in the entries.
-    fn is_synced(&self, _: u64) -> bool {
+    fn is_synced(&self, _: Position) -> bool {
         false
     }
 
     /// Summaries lie elsewhere: see [`QueueRules::summaries_left`].
-    fn scanned_from(&self) -> u64 {
-        u64::MAX
+    fn scanned_from(&self) -> Position {
+        Position::END
     }
 
     fn summaries_left(&self) -> u64 {
@@ -360,25 +353,7 @@ impl QueueRules for InPlace<'_> {
         false
     }
 
-    fn names_room(&self) -> u64 {
-        0
-    }
-
-    fn bad_room(&self, _: u64, _: u64) -> u64 {
-        0
-    }
-
     fn pass_bad(&self, group: &StagingGroup) -> bool {
         self.has_place(group)
     }
-
-    fn short_of_bad(&self, _: u64, group: u64) -> u64 {
-        group
-    }
-
-    fn clear_of_bad(&self, _: u64, group: u64) -> u64 {
-        group
-    }
-
-    fn end_before_good(&self, _: &StagingGroup) {}
 }

@@ -5,16 +5,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::{HomeState, InPlace, order};
 use crate::directory::{DIRTY, VALID};
 use crate::format::{Record, RecordKind};
-use crate::placement::Version;
+use crate::ids::{EntryNumber, Position};
+use crate::placement::Recorded;
 
 impl InPlace<'_> {
     /// Takes up where the page of a record lies that is about to be linked at `entry`. At recovery.
-    pub(super) fn replay_home(&self, record: &Record, entry: u32) {
+    pub(super) fn replay_home(&self, record: &Record, entry: EntryNumber) {
         let RecordKind::Page { lsn, home, .. } = record.kind else { return };
         let homes = self.homes();
-        homes.of_entries[entry as usize].store(home, Relaxed);
+        homes.of_entries[entry.0 as usize].store(home, Relaxed);
         if home < homes.geometry.homes {
-            self.name_home(entry, home, Version { epoch: record.epoch, version: record.version, lsn });
+            self.name_home(entry, home, Recorded { epoch: record.epoch, version: record.version, lsn });
         }
     }
 
@@ -22,8 +23,8 @@ impl InPlace<'_> {
     /// others in the order of the queue.
     ///
     /// # Errors
-    /// A position whose record names a home that there is not, or that another page has.
-    pub(crate) fn settle_homes(&self) -> Result<(), u64> {
+    /// An entry whose record names a home that there is not, or that another page has.
+    pub(crate) fn settle_homes(&self) -> Result<(), EntryNumber> {
         let homes = self.homes();
         let control = self.control();
         let directory = self.directory();
@@ -32,17 +33,16 @@ impl InPlace<'_> {
             home.rank.store(index as u32, Relaxed);
             home.of_rank.store(index as u32, Relaxed);
         }
-        for position in control.ends.front()..control.ends.rear() {
-            let entry = self.entry_of(position);
+        for entry in Position::each(control.ends.front()..control.ends.rear()).map(|at| self.entry_of(at)) {
             let state = directory.state(entry);
             if state & VALID == 0 {
                 continue;
             }
             let home = homes.of_entry(entry);
             if home >= homes.geometry.homes || homes.state(home) == HomeState::Used {
-                return Err(position);
+                return Err(entry);
             }
-            homes.home(home).entry.store(entry, Relaxed);
+            homes.home(home).entry.store(entry.0, Relaxed);
             homes.set_state(home, HomeState::Used);
             homes.came(home, homes.key(&directory.id(entry)), state & DIRTY != 0);
         }
@@ -76,7 +76,7 @@ impl InPlace<'_> {
             counts[state as usize] += 1;
             let rank = there.rank.load(Relaxed);
             if let Some(slots) = homes.slots {
-                slots.check(home, state, there.version.get());
+                slots.check(home, state, there.version());
             }
             assert_eq!(homes.home(rank).of_rank.load(Relaxed), home, "each home has one rank");
             assert_eq!(
@@ -85,19 +85,20 @@ impl InPlace<'_> {
                 "the order has the homes in use: home {home}"
             );
             if matches!(state, HomeState::Used | HomeState::Leaving | HomeState::Kept) {
-                let entry = there.entry.load(Relaxed);
+                let entry = there.entry();
                 assert_eq!(homes.of_entry(entry), home, "a home and its entry name each other");
                 assert_ne!(directory.state(entry) & VALID, 0, "the page of a home is linked");
             }
         }
-        let linked = (0..self.geometry.entries() as u32).filter(|&entry| directory.state(entry) & VALID != 0);
+        let linked =
+            EntryNumber::all(self.geometry.entries()).filter(|&entry| directory.state(entry) & VALID != 0);
         for entry in linked {
             let home = homes.of_entry(entry);
             assert!(
                 matches!(homes.state(home), HomeState::Used | HomeState::Leaving | HomeState::Kept),
                 "a linked page has a home"
             );
-            assert_eq!(homes.home(home).entry.load(Relaxed), entry, "a home and its entry name each other");
+            assert_eq!(homes.home(home).entry(), entry, "a home and its entry name each other");
         }
         assert_eq!(counts[HomeState::Free as usize], placed.free.get(), "homes that are free");
         assert_eq!(counts[HomeState::Leaving as usize], placed.leaving.get(), "homes whose pages leave");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::core::Tier;
 use crate::directory::DRAINED;
 use crate::failure::latch::Failure;
-use crate::ids::PageId;
+use crate::ids::{PageId, Sequence};
 use crate::jobs::{Job, JobError, Written};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::{Load, Stage};
@@ -34,7 +34,7 @@ impl Tier {
         }
     }
 
-    fn group_written(&self, sequence: u64, outcome: Result<(), JobError>) {
+    fn group_written(&self, sequence: Sequence, outcome: Result<(), JobError>) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         let group = self.group_of(sequence);
@@ -80,7 +80,7 @@ impl Tier {
         self.placement().slots_written();
     }
 
-    fn flash_flushed(&self, target: u64, outcome: Result<(), JobError>) {
+    fn flash_flushed(&self, target: Sequence, outcome: Result<(), JobError>) {
         let control = self.control();
         {
             let _guard = control.lock.lock(self.owner);
@@ -104,9 +104,9 @@ impl Tier {
 
     /// Every group before `target` is durable (invariant 3), and so is the front that they state. Under the
     /// control lock.
-    pub(crate) fn became_durable(&self, target: u64) {
+    pub(crate) fn became_durable(&self, target: Sequence) {
         let control = self.control();
-        for sequence in control.groups.flushed()..target {
+        for sequence in Sequence::each(control.groups.flushed()..target) {
             let stated = self.group_of(sequence).front();
             control.passed.front_is_durable(stated);
         }

@@ -9,7 +9,7 @@ pub(crate) mod completion;
 use crate::checkpoint::Sweep;
 use crate::core::Tier;
 use crate::failure::latch::Failure;
-use crate::ids::PageId;
+use crate::ids::{PageId, Sequence};
 use crate::page_memory::slot_blocks;
 use crate::placement::{Step, Tried};
 use crate::planted::{self, Bug};
@@ -73,14 +73,14 @@ pub struct WriteGroup<'t> {
 #[derive(Clone, Copy)]
 pub(crate) enum Written {
     /// The group with this sequence number.
-    Group(u64),
+    Group(Sequence),
     /// Blocks of slots.
     Slots,
 }
 
 /// See [`Job::FlushFlash`].
 pub struct FlushFlash<'t> {
-    pub(crate) target: u64,
+    pub(crate) target: Sequence,
     tier: PhantomData<&'t Tier>,
 }
 
@@ -144,7 +144,7 @@ impl WriteGroup<'_> {
         slots.chain(pages).chain(runs.into_iter().flatten())
     }
 
-    fn sequential_writes(&self, sequence: u64) -> impl Iterator<Item = (u64, &[u8])> {
+    fn sequential_writes(&self, sequence: Sequence) -> impl Iterator<Item = (u64, &[u8])> {
         let tier = self.tier;
         let group = tier.group_of(sequence);
         let position = group.position();
@@ -281,7 +281,7 @@ impl Tier {
         if self.placement().take_slots(owner, self.slots_pressing()) {
             return Some(Job::WriteGroup(WriteGroup { tier: self, what: Written::Slots }));
         }
-        let ready = (control.groups.flushed()..control.groups.composed())
+        let ready = Sequence::each(control.groups.flushed()..control.groups.composed())
             .find(|&sequence| self.group_of(sequence).is_ready());
         if let Some(sequence) = ready {
             let group = self.group_of(sequence);
@@ -298,17 +298,17 @@ impl Tier {
     }
 
     /// Up to which group a flush is worth its cost now.
-    fn flush_wanted(&self) -> Option<u64> {
+    fn flush_wanted(&self) -> Option<Sequence> {
         let control = self.control();
         if control.flush.is_under_way() {
             return None;
         }
         let (flushed, written) = (control.groups.flushed(), self.written_end());
-        let slots = self.staging_groups().len() as u64;
+        let places = self.staging_groups().len() as u64;
         // A sync is served by one flush, once all its groups are written.
         let sync = control.groups.wanted() > flushed && written >= control.groups.wanted();
         let used = control.groups.next() - control.groups.retired();
-        let memory = written > flushed && used + self.groups_kept_free() >= slots;
+        let memory = written > flushed && used + self.groups_kept_free() >= places;
         let pressing = self.pressing();
         let segment = control.segments.want_flush() && (pressing || control.segments.any_full());
         let slots = self.placement().slots_want_flush(self.slots_pressing());
@@ -320,9 +320,9 @@ impl Tier {
     /// protection takes milliseconds for a flush however much it covers, so one that could have waited
     /// takes time from reads; one that comes too late makes those wait who stage in.
     fn groups_kept_free(&self) -> u64 {
-        let slots = self.staging_groups().len() as u64;
-        let half = slots.div_ceil(2);
-        (2 * self.control().flush.opens()).clamp((slots / 4).max(1), half)
+        let places = self.staging_groups().len() as u64;
+        let half = places.div_ceil(2);
+        (2 * self.control().flush.opens()).clamp((places / 4).max(1), half)
     }
 
     /// Whether slots are written as soon as they change: homes wait for that, or nothing else comes any more.

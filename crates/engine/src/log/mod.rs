@@ -21,6 +21,7 @@ pub(crate) mod reach;
 use crate::config::SyncMode;
 use crate::core::Tier;
 use crate::format::{LogPosition, Superblock, TierState};
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 
 impl Tier {
@@ -56,7 +57,7 @@ impl Tier {
 
     /// Has recovery count what is redone from `found` on as dirty, in a queue that ends here. Returns what
     /// the superblock of the new epoch says of it.
-    pub(crate) fn redoes(&self, found: &Superblock, rear: u64) -> u64 {
+    pub(crate) fn redoes(&self, found: &Superblock, rear: Position) -> u64 {
         if self.geometry.provably_clean() || planted::is(Bug::RedoneBelievedClean) {
             return 0;
         }
@@ -70,7 +71,7 @@ impl Tier {
         };
         let log = &self.control().host_log;
         log.redone_from.set(from);
-        log.redone_end.set(rear);
+        log.redone_end.set(rear.number());
         if durable { from } else { 0 }
     }
 
@@ -79,7 +80,7 @@ impl Tier {
     #[must_use]
     pub fn redone(&self, superblock: &Superblock) -> Superblock {
         let control = self.control();
-        let left = control.passed.durable_front() >= control.host_log.redone_end.get();
+        let left = control.passed.durable_front() >= control.host_log.redone_end();
         Superblock { redone_from: if left { 0 } else { superblock.redone_from }, ..superblock.clone() }
     }
 }

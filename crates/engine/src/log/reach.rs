@@ -3,6 +3,7 @@
 use mezzanine_ground::region::Word;
 
 use crate::format::LogPosition;
+use crate::ids::Position;
 
 /// How far the host's log reaches at least (see [`LogPosition`]), and what of it is redone since the tier was
 /// opened.
@@ -19,6 +20,10 @@ pub(crate) struct HostLog {
 }
 
 impl HostLog {
+    pub(super) fn redone_end(&self) -> Position {
+        Position::from_number(self.redone_end.get())
+    }
+
     #[inline]
     pub(super) fn raise(&self, lsn: u64) {
         if lsn > self.lsn.get() {

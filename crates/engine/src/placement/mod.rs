@@ -10,10 +10,9 @@
 //!   policy says so. The designs that FaCE is compared with.
 //!
 //! [`Placement`] speaks of *entries*, under which the directory has a page, of *frames*, in which it lies on
-//! flash, and of numbers of groups. It knows no front: a placement whose frames become free in any order has
-//! none. Positions come through it only in what others made of them: in a page that a lookup saw, which is
-//! confirmed by it, and in the pages of the write-back batch. [`QueueRules`] is what the queue of groups asks
-//! besides, which both siblings have.
+//! flash, and of numbers of groups. It knows no front and no position: a placement whose frames become free
+//! in any order has none. [`QueueRules`] is what the queue of groups asks besides, which both siblings have.
+//! What a placement does not answer by itself is answered as where there is nothing to be done.
 //!
 //! What every stage-in and lookup goes through is written once and compiled for each placement
 //! ([`chosen::placed`]), so that the one does not pay for the other; everything else goes
@@ -28,12 +27,10 @@ pub(crate) mod scattered;
 #[cfg(test)]
 mod tests;
 
-use crate::answers::FlashPage;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId};
-use crate::stage_out::batch::BatchPage;
+use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence, Version};
 
 /// What a placement does without I/O when it is asked for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +85,11 @@ pub(crate) struct FlashWrite {
     pub(crate) bytes: usize,
 }
 
-/// A version of a page: what its record says beyond the entry.
+/// What the record of a page says of its version beyond the entry.
 #[derive(Clone, Copy)]
-pub(crate) struct Version {
+pub(crate) struct Recorded {
     pub(crate) epoch: u32,
-    pub(crate) version: u64,
+    pub(crate) version: Version,
     pub(crate) lsn: u64,
 }
 
@@ -100,7 +97,7 @@ pub(crate) struct Version {
 /// own after them.
 pub(crate) trait Placement {
     /// The frame of the page at an entry, also of one that was just unlinked.
-    fn frame_at(&self, entry: u32) -> Frame;
+    fn frame_at(&self, entry: EntryNumber) -> Frame;
 
     /// Pages that flash has room for.
     fn page_frames(&self) -> u64;
@@ -109,7 +106,9 @@ pub(crate) trait Placement {
     fn frames(&self) -> u64;
 
     /// Whether that can change while the tier is open.
-    fn can_resize(&self) -> bool;
+    fn can_resize(&self) -> bool {
+        false
+    }
 
     /// A number that changes at every page that may have left a job behind.
     fn work(&self) -> u64;
@@ -118,11 +117,17 @@ pub(crate) trait Placement {
 
     /// Whether the page, which is not there, is worth a frame; `referenced` if a host has asked for it. Under
     /// the lock of its shard.
-    fn admits(&self, id: &PageId, referenced: bool) -> bool;
+    #[inline(always)]
+    fn admits(&self, _id: &PageId, _referenced: bool) -> bool {
+        true
+    }
 
     /// Whether the host must not write another version of a page to disk yet; see
     /// [`Tier::before_disk_write`]. `older` is its entry. Under the lock of its shard.
-    fn holds_back(&self, id: &PageId, older: Option<u32>) -> bool;
+    #[inline(always)]
+    fn holds_back(&self, _id: &PageId, _older: Option<EntryNumber>) -> bool {
+        false
+    }
 
     /// Whether there is a frame for a page that comes in. Under the control lock.
     fn has_room(&self) -> bool;
@@ -132,22 +137,27 @@ pub(crate) trait Placement {
     fn assign(&self, record: &mut RecordKind) -> bool;
 
     /// The record was appended and is this entry's, which is not linked yet. Under the control lock.
-    fn assigned(&self, entry: u32, record: &RecordKind, version: Version);
+    fn assigned(&self, entry: EntryNumber, record: &RecordKind, recorded: Recorded);
 
     /// The page was linked at `entry`; `older` is the entry of the version that it supersedes. Under the lock
     /// of its shard.
-    fn entered(&self, entry: u32, id: &PageId, older: Option<u32>, dirty: bool);
+    fn entered(&self, entry: EntryNumber, id: &PageId, older: Option<EntryNumber>, dirty: bool);
 
     // A page is looked up.
 
     /// A lookup has found the page at `entry`: its frame.
-    fn hit(&self, entry: u32) -> Frame;
+    fn hit(&self, entry: EntryNumber) -> Frame;
 
     /// A lookup has not found the page.
-    fn missed(&self, id: &PageId);
+    #[inline(always)]
+    fn missed(&self, _id: &PageId) {}
 
-    /// Whether the frame has not been given to another page since `page` was seen there.
-    fn still_holds(&self, page: &FlashPage) -> bool;
+    /// Whether the frame at this byte offset has not been given to another page since the one of this entry
+    /// was seen there. Not for [`chosen::Chosen`], so that a placement that needs no entry does not pay for
+    /// it.
+    fn still_holds(&self, offset: u64, entry: impl FnOnce() -> EntryNumber) -> bool
+    where
+        Self: Sized;
 
     /// Whether an entry in this state tells where in staging memory its page is.
     fn tells_of_memory(&self, state: u32) -> bool;
@@ -155,20 +165,20 @@ pub(crate) trait Placement {
     // A page goes.
 
     /// The page at `entry` was unlinked, and a record that says so appended. Under the lock of its shard.
-    fn left(&self, entry: u32);
+    fn left(&self, entry: EntryNumber);
 
     /// The page at `entry` was unlinked, and no record says so. Under the lock of its shard.
-    fn forgotten(&self, entry: u32);
+    fn forgotten(&self, entry: EntryNumber);
 
     /// The host has changed a page on disk, or a range of pages, or is about to.
-    fn changed_on_disk(&self, page: Option<&PageId>);
+    fn changed_on_disk(&self, _page: Option<&PageId>) {}
 
     /// The page at `entry` is lost: its name stays until a newer version comes. Under the lock of its
     /// shard.
-    fn carry_lost(&self, shard: &LockedShard<'_>, entry: u32) -> Carried;
+    fn carry_lost(&self, shard: &LockedShard<'_>, entry: EntryNumber) -> Carried;
 
     /// The page at `entry` is lost no more, and clean. Under the lock of its shard.
-    fn found(&self, entry: u32);
+    fn found(&self, _entry: EntryNumber) {}
 
     /// The frame could not be read. Under the control lock.
     fn read_failed(&self, frame: Frame);
@@ -179,23 +189,35 @@ pub(crate) trait Placement {
     // Work.
 
     /// The next step without I/O, if there is one. Under the control lock.
-    fn next_step(&self, tried: &Tried) -> Option<Step>;
+    fn next_step(&self, _tried: &Tried) -> Option<Step> {
+        None
+    }
 
     /// Carries a step out; whether something has moved. Under no lock.
-    fn carry_out(&self, step: Step) -> bool;
+    fn carry_out(&self, _step: Step) -> bool {
+        false
+    }
 
     /// Most times that victims are named before there is a job or nothing more to do.
-    fn evictions_max(&self) -> u64;
+    fn evictions_max(&self) -> u64 {
+        0
+    }
 
     /// Takes the write-back batch for pages that leave; true if it is to look for them. Under the control
     /// lock.
-    fn take_leaving(&self) -> bool;
+    fn take_leaving(&self) -> bool {
+        false
+    }
 
     /// What is written of a composed group, where that is not the group in one row.
-    fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>>;
+    fn writes(&self, _sequence: Sequence) -> Option<Vec<FlashWrite>> {
+        None
+    }
 
     /// Pages of a composed group that are written with it.
-    fn pages_to_write(&self, group: &StagingGroup) -> u64;
+    fn pages_to_write(&self, group: &StagingGroup) -> u64 {
+        group.pages()
+    }
 
     /// Groups have become durable. Under the control lock.
     fn groups_durable(&self);
@@ -205,26 +227,26 @@ pub(crate) trait Placement {
     fn take_records(&self, group: &StagingGroup) -> bool;
 
     /// The batch's pages that leave are on disk, unsynced, and marked so. Under the control lock.
-    fn batch_written(&self);
+    fn batch_written(&self) {}
 
     /// Disk has refused these pages of the batch, which leave.
-    fn batch_refused(&self, refused: &[BatchPage]);
+    fn batch_refused(&self, _refused: &[EntryNumber]) {}
 
     /// Takes a sync of the disk if it is time. Under the control lock.
     fn take_disk_sync(&self) -> bool;
 
     /// The disk is synced. Under no lock.
-    fn pages_synced(&self);
+    fn pages_synced(&self) {}
 
     /// The sync has been told to everybody. Under no lock.
-    fn disk_sync_over(&self);
+    fn disk_sync_over(&self) {}
 
     /// Whether frames for pages that come in are short: what could wait is done now.
     fn is_short(&self) -> bool;
 
     /// Whether frames are short and more would be free if this group, which is open, were durable. Under the
     /// control lock.
-    fn waits_for(&self, open: u64) -> bool;
+    fn waits_for(&self, open: Sequence) -> bool;
 
     /// A number that grows whenever frames became free.
     fn freed(&self) -> u64;
@@ -241,7 +263,9 @@ pub(crate) trait Placement {
     fn may_make_room(&self) -> bool;
 
     /// Whether pages move about even while the batch is idle.
-    fn moves(&self) -> bool;
+    fn moves(&self) -> bool {
+        false
+    }
 
     // Life and death.
 
@@ -249,28 +273,34 @@ pub(crate) trait Placement {
     fn abandon(&self, dead: u64);
 
     /// Whether a process holds a lock of the placement.
-    fn is_held_by(&self, owner: u32) -> bool;
+    fn is_held_by(&self, _owner: u32) -> bool {
+        false
+    }
 
     /// Poisons the placement's locks.
-    fn poison(&self);
+    fn poison(&self) {}
 
     /// Whether they are poisoned.
-    fn is_poisoned(&self) -> bool;
+    fn is_poisoned(&self) -> bool {
+        false
+    }
 
     /// Takes up where the page of a record lies that is about to be linked at `entry`. At recovery.
-    fn replay(&self, record: &Record, entry: u32);
+    fn replay(&self, _record: &Record, _entry: EntryNumber) {}
 
     /// All records have been replayed.
     ///
     /// # Errors
-    /// A position whose record names a frame that there is not, or that another page has.
-    fn settle(&self) -> Result<(), u64>;
+    /// An entry whose record names a frame that there is not, or that another page has.
+    fn settle(&self) -> Result<(), EntryNumber> {
+        Ok(())
+    }
 
     /// Checks the placement's own rules. For tests, while nothing else uses the tier.
     ///
     /// # Panics
     /// If one does not hold.
-    fn check(&self);
+    fn check(&self) {}
 
     // A directory on flash that is current at every moment, for those that have one.
 
@@ -324,37 +354,47 @@ pub(crate) trait QueueRules {
     fn take_front(&self) -> bool;
 
     /// Up to where the front is to move for pages that come in. Under the control lock.
-    fn front_wanted(&self) -> u64;
+    fn front_wanted(&self) -> Position {
+        Position::ZERO
+    }
 
     /// The front may follow if everything that must be durable first is. Under the control lock.
     fn pass_barrier(&self);
 
     /// The groups before this one must be durable before the front may follow; 0 if nothing waits.
-    fn barrier(&self) -> u64;
+    fn barrier(&self) -> Sequence;
 
     /// The front is about to move on from `front` to `end`. Under the control lock.
-    fn records_leave(&self, front: u64, end: u64);
+    fn records_leave(&self, front: Position, end: Position);
 
     /// Up to where the sync of the disk that is under way covers the queue. Under the control lock.
-    fn synced_end(&self) -> u64;
+    fn synced_end(&self) -> Position;
 
     /// Whether a sync of the disk has covered everything at this position.
-    fn is_synced(&self, position: u64) -> bool;
+    fn is_synced(&self, position: Position) -> bool;
 
     /// From here on frames are kept because recovery would have to scan the groups on them.
-    fn scanned_from(&self) -> u64;
+    fn scanned_from(&self) -> Position;
 
     /// Summaries that may still be written before a metadata segment must be durable.
-    fn summaries_left(&self) -> u64;
+    fn summaries_left(&self) -> u64 {
+        u64::MAX
+    }
 
     /// Whether a group takes what room there is where a whole one finds none.
-    fn shortens_groups(&self) -> bool;
+    fn shortens_groups(&self) -> bool {
+        true
+    }
 
     /// Frames that are kept free for the names of lost pages, and for pages that disk refuses.
-    fn names_room(&self) -> u64;
+    fn names_room(&self) -> u64 {
+        0
+    }
 
     /// Frames between two positions behind the rear that are no room, because there are bad ones among them.
-    fn bad_room(&self, from: u64, to: u64) -> u64;
+    fn bad_room(&self, _from: Position, _to: Position) -> u64 {
+        0
+    }
 
     /// Passes frames that nothing is put in. Whether the next place of the group is good; if not it is full.
     /// Under the control lock.
@@ -362,14 +402,18 @@ pub(crate) trait QueueRules {
 
     /// Frames of a group that begins at `rear` and may have `group` of them, so that the next one does not
     /// begin with a frame that nothing is put in.
-    fn short_of_bad(&self, rear: u64, group: u64) -> u64;
+    fn short_of_bad(&self, _rear: Position, group: u64) -> u64 {
+        group
+    }
 
     /// The same, or no pages at all where that is the only way and there is room.
-    fn clear_of_bad(&self, rear: u64, group: u64) -> u64;
+    fn clear_of_bad(&self, _rear: Position, group: u64) -> u64 {
+        group
+    }
 
     /// Has a group that is closed early end where the next one can begin, if it has room. Under the control
     /// lock.
-    fn end_before_good(&self, group: &StagingGroup);
+    fn end_before_good(&self, _group: &StagingGroup) {}
 }
 
 /// Both, as the queue of groups is used by a placement.

@@ -8,16 +8,14 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
-use crate::answers::FlashPage;
+use super::{FlashWrite, Placement, QueueRules, Recorded};
 use crate::core::Tier;
 use crate::directory::LockedShard;
-use crate::format::{GroupSummary, Record, RecordKind};
+use crate::format::{GroupSummary, RecordKind};
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId};
+use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
 use crate::queue::Queue;
-use crate::stage_out::batch::BatchPage;
 
 /// What a tier of this placement has beside its region.
 #[derive(Debug)]
@@ -42,7 +40,7 @@ struct Lists {
     /// The frame of each entry that was given one, ever.
     of_entry: BTreeMap<u32, u32>,
     /// Frames that become free when all groups up to this one are durable.
-    leaving: Vec<(u64, u32)>,
+    leaving: Vec<(Sequence, u32)>,
     freed: u64,
 }
 
@@ -85,11 +83,11 @@ impl<'t> Scattered<'t> {
     }
 
     /// The frame of an entry is free when the group is durable that is open, or opened next.
-    fn give_up(&self, entry: u32) {
+    fn give_up(&self, entry: EntryNumber) {
         let control = self.control();
         let states_it = control.append.open().unwrap_or_else(|| control.groups.next());
         let mut lists = self.lists();
-        if let Some(frame) = lists.of_entry.remove(&entry) {
+        if let Some(frame) = lists.of_entry.remove(&entry.0) {
             match self.places.hasty {
                 true => lists.free.push(frame),
                 false => lists.leaving.push((states_it, frame)),
@@ -99,8 +97,8 @@ impl<'t> Scattered<'t> {
 }
 
 impl Placement for Scattered<'_> {
-    fn frame_at(&self, entry: u32) -> Frame {
-        Frame(self.lists().of_entry.get(&entry).copied().unwrap_or(entry))
+    fn frame_at(&self, entry: EntryNumber) -> Frame {
+        Frame(self.lists().of_entry.get(&entry.0).copied().unwrap_or(entry.0))
     }
 
     fn page_frames(&self) -> u64 {
@@ -111,20 +109,8 @@ impl Placement for Scattered<'_> {
         self.queue.frames()
     }
 
-    fn can_resize(&self) -> bool {
-        false
-    }
-
     fn work(&self) -> u64 {
-        self.control().append.next_version()
-    }
-
-    fn admits(&self, _: &PageId, _: bool) -> bool {
-        true
-    }
-
-    fn holds_back(&self, _: &PageId, _: Option<u32>) -> bool {
-        false
+        self.control().append.next_version().number()
     }
 
     fn has_room(&self) -> bool {
@@ -138,50 +124,43 @@ impl Placement for Scattered<'_> {
         true
     }
 
-    fn assigned(&self, entry: u32, record: &RecordKind, _: Version) {
+    fn assigned(&self, entry: EntryNumber, record: &RecordKind, _: Recorded) {
         if let RecordKind::Page { home, .. } = record {
-            let before = self.lists().of_entry.insert(entry, *home);
+            let before = self.lists().of_entry.insert(entry.0, *home);
             assert_eq!(before, None, "the entry has been given up before it is another page's");
         }
     }
 
-    fn entered(&self, _: u32, _: &PageId, older: Option<u32>, _: bool) {
+    fn entered(&self, _: EntryNumber, _: &PageId, older: Option<EntryNumber>, _: bool) {
         if let Some(older) = older {
             self.give_up(older);
         }
     }
 
-    fn hit(&self, entry: u32) -> Frame {
+    fn hit(&self, entry: EntryNumber) -> Frame {
         self.frame_at(entry)
     }
 
-    fn missed(&self, _: &PageId) {}
-
-    fn still_holds(&self, page: &FlashPage) -> bool {
-        let entry = self.entry_of(page.position.0);
-        let frame = self.lists().of_entry.get(&entry).copied();
-        frame.is_some_and(|frame| self.geometry.offset_of_frame(Frame(frame)) == page.offset)
+    fn still_holds(&self, offset: u64, entry: impl FnOnce() -> EntryNumber) -> bool {
+        let frame = self.lists().of_entry.get(&entry().0).copied();
+        frame.is_some_and(|frame| self.geometry.offset_of_frame(Frame(frame)) == offset)
     }
 
     fn tells_of_memory(&self, state: u32) -> bool {
         state & crate::directory::VALID != 0
     }
 
-    fn left(&self, entry: u32) {
+    fn left(&self, entry: EntryNumber) {
         self.give_up(entry);
     }
 
-    fn forgotten(&self, entry: u32) {
+    fn forgotten(&self, entry: EntryNumber) {
         self.give_up(entry);
     }
 
-    fn changed_on_disk(&self, _: Option<&PageId>) {}
-
-    fn carry_lost(&self, _: &LockedShard<'_>, _: u32) -> Carried {
+    fn carry_lost(&self, _: &LockedShard<'_>, _: EntryNumber) -> Carried {
         Carried::NoRoom
     }
-
-    fn found(&self, _: u32) {}
 
     fn read_failed(&self, _: Frame) {}
 
@@ -189,28 +168,12 @@ impl Placement for Scattered<'_> {
         false
     }
 
-    fn next_step(&self, _: &Tried) -> Option<Step> {
-        None
-    }
-
-    fn carry_out(&self, _: Step) -> bool {
-        false
-    }
-
-    fn evictions_max(&self) -> u64 {
-        0
-    }
-
-    fn take_leaving(&self) -> bool {
-        false
-    }
-
-    fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>> {
+    fn writes(&self, sequence: Sequence) -> Option<Vec<FlashWrite>> {
         let group = self.group_of(sequence);
         let (page_size, memory) = (self.geometry.page_size(), self.group_memory(sequence));
         let summary_bytes = self.geometry.summary_frames() as usize * page_size;
         let summary = self.staged_bytes(memory, summary_bytes);
-        let offset = self.geometry.offset_of_frame(Frame(self.entry_of(group.position())));
+        let offset = self.geometry.offset_of_frame(self.entry_of(group.position()).frame_in_queue());
         let mut writes = vec![FlashWrite { offset, memory, bytes: summary_bytes }];
         let records = (0..group.records() as usize).filter_map(|index| GroupSummary::record(summary, index));
         let frames = records.filter_map(|record| match record.kind {
@@ -225,15 +188,11 @@ impl Placement for Scattered<'_> {
         Some(writes)
     }
 
-    fn pages_to_write(&self, group: &StagingGroup) -> u64 {
-        group.pages()
-    }
-
     fn groups_durable(&self) {
         let durable = self.control().groups.flushed();
         let lists = &mut *self.lists();
         let (free, leaving) = lists.leaving.iter().partition(|(states_it, _)| *states_it < durable);
-        let free: Vec<(u64, u32)> = free;
+        let free: Vec<(Sequence, u32)> = free;
         lists.leaving = leaving;
         lists.freed += free.len() as u64;
         lists.free.extend(free.into_iter().map(|(_, frame)| frame));
@@ -243,23 +202,15 @@ impl Placement for Scattered<'_> {
         self.queue.take_records(group)
     }
 
-    fn batch_written(&self) {}
-
-    fn batch_refused(&self, _: &[BatchPage]) {}
-
     fn take_disk_sync(&self) -> bool {
         self.queue.take_disk_sync()
     }
-
-    fn pages_synced(&self) {}
-
-    fn disk_sync_over(&self) {}
 
     fn is_short(&self) -> bool {
         (self.lists().free.len() as u64) < self.geometry.group_pages()
     }
 
-    fn waits_for(&self, open: u64) -> bool {
+    fn waits_for(&self, open: Sequence) -> bool {
         self.is_short() && self.lists().leaving.iter().any(|(states_it, _)| *states_it >= open)
     }
 
@@ -279,28 +230,8 @@ impl Placement for Scattered<'_> {
         self.queue.may_make_room()
     }
 
-    fn moves(&self) -> bool {
-        false
-    }
-
     fn abandon(&self, dead: u64) {
         self.queue.abandon(dead);
-    }
-
-    fn is_held_by(&self, _: u32) -> bool {
-        false
-    }
-
-    fn poison(&self) {}
-
-    fn is_poisoned(&self) -> bool {
-        false
-    }
-
-    fn replay(&self, _: &Record, _: u32) {}
-
-    fn settle(&self) -> Result<(), u64> {
-        Ok(())
     }
 
     /// No frame is given twice.
@@ -324,63 +255,33 @@ impl QueueRules for Scattered<'_> {
         self.queue.take_front()
     }
 
-    fn front_wanted(&self) -> u64 {
-        0
-    }
-
     fn pass_barrier(&self) {
         self.queue.pass_barrier();
     }
 
-    fn barrier(&self) -> u64 {
+    fn barrier(&self) -> Sequence {
         self.queue.barrier()
     }
 
-    fn records_leave(&self, front: u64, end: u64) {
-        for position in front..end {
+    fn records_leave(&self, front: Position, end: Position) {
+        for position in Position::each(front..end) {
             self.give_up(self.entry_of(position));
         }
     }
 
-    fn synced_end(&self) -> u64 {
+    fn synced_end(&self) -> Position {
         self.queue.synced_end()
     }
 
-    fn is_synced(&self, position: u64) -> bool {
+    fn is_synced(&self, position: Position) -> bool {
         self.queue.is_synced(position)
     }
 
-    fn scanned_from(&self) -> u64 {
+    fn scanned_from(&self) -> Position {
         self.queue.scanned_from()
-    }
-
-    fn summaries_left(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn shortens_groups(&self) -> bool {
-        true
-    }
-
-    fn names_room(&self) -> u64 {
-        0
-    }
-
-    fn bad_room(&self, _: u64, _: u64) -> u64 {
-        0
     }
 
     fn pass_bad(&self, group: &StagingGroup) -> bool {
         self.has_place(group)
     }
-
-    fn short_of_bad(&self, _: u64, group: u64) -> u64 {
-        group
-    }
-
-    fn clear_of_bad(&self, _: u64, group: u64) -> u64 {
-        group
-    }
-
-    fn end_before_good(&self, _: &StagingGroup) {}
 }

@@ -9,7 +9,7 @@ use crate::answers::{FlashPage, Lookup, StageKind};
 use crate::config::{Design, TierConfig};
 use crate::directory::{HOMED, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
-use crate::ids::{Frame, IdRange, PageId};
+use crate::ids::{EntryNumber, Frame, IdRange, PageId, Sequence};
 use crate::jobs::{Job, Written};
 use common::{Host, carry_out, page};
 
@@ -67,7 +67,7 @@ struct Watched {
     /// none, once that is durable.
     durable: HashMap<PageId, Copy>,
     /// What groups say that are written and not flushed.
-    written: BTreeMap<u64, Vec<(Record, Option<Copy>)>>,
+    written: BTreeMap<Sequence, Vec<(Record, Option<Copy>)>>,
     seen: Vec<FlashPage>,
     version: u64,
 }
@@ -190,7 +190,7 @@ impl Watched {
             );
         }
         let directory = host.tier.directory();
-        for entry in 0..host.tier.geometry.entries() as u32 {
+        for entry in EntryNumber::all(host.tier.geometry.entries()) {
             let flash_has = host.tier.position_of(entry) < host.tier.control().ends.staged_from()
                 || directory.state(entry) & HOMED != 0;
             let lies_there =
@@ -201,7 +201,7 @@ impl Watched {
     }
 
     /// What a group that is about to be written says: its records, and the place of each page.
-    fn records_of(&self, sequence: u64) -> Vec<(Record, Option<Copy>)> {
+    fn records_of(&self, sequence: Sequence) -> Vec<(Record, Option<Copy>)> {
         let tier = &self.host.tier;
         let group = tier.group_of(sequence);
         let summary_bytes = tier.geometry.summary_frames() as usize * PAGE;
@@ -216,7 +216,7 @@ impl Watched {
                     return (record, None);
                 };
                 let position = group.position() + tier.geometry.summary_frames() + index;
-                let frame = if apart { home } else { tier.entry_of(position) };
+                let frame = if apart { home } else { tier.entry_of(position).0 };
                 let bytes = tier.staged_bytes(tier.staged_page(group, index), PAGE);
                 index += 1;
                 // One that stays where it is was only named again.

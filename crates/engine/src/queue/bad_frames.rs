@@ -2,16 +2,16 @@
 
 use crate::format::RecordKind;
 use crate::groups::group::StagingGroup;
-use crate::ids::Frame;
+use crate::ids::{EntryNumber, Frame, Position};
 use crate::planted::{self, Bug};
 use crate::queue::Queue;
 
 impl Queue<'_> {
     /// How many of the frames between two positions are listed. They are fewer than the ring has.
     #[cold]
-    fn bad_between(&self, from: u64, to: u64) -> u64 {
+    fn bad_between(&self, from: Position, to: Position) -> u64 {
         let ring = self.ring();
-        let first = u64::from(ring.entry_of(from));
+        let first = u64::from(ring.entry_of(from).0);
         let between = |listed: u64| {
             listed > 0
                 && listed <= ring.frames
@@ -32,7 +32,7 @@ impl Queue<'_> {
 
     /// What bad frames between two positions behind the rear cost: a void record takes the frame itself, and
     /// the group is another one, with a summary of its own, sooner.
-    pub(super) fn room_of_bad(&self, from: u64, to: u64) -> u64 {
+    pub(super) fn room_of_bad(&self, from: Position, to: Position) -> u64 {
         if !self.has_bad() {
             return 0;
         }
@@ -46,7 +46,7 @@ impl Queue<'_> {
     /// Gives the open group void records for frames that nothing is put in, up to the next good one.
     pub(super) fn pass_listed(&self, group: &StagingGroup) -> bool {
         let next = || group.position() + self.geometry.summary_frames() + group.pages();
-        while self.is_bad(Frame(self.entry_of(next()))) {
+        while self.is_bad(self.entry_of(next()).frame_in_queue()) {
             if !self.has_place(group) {
                 return false;
             }
@@ -56,29 +56,29 @@ impl Queue<'_> {
     }
 
     /// Gives the next place of a group to nothing. Under the control lock.
-    fn push_void(&self, group: &StagingGroup, frame: u32) {
-        self.directory().clear(frame);
+    fn push_void(&self, group: &StagingGroup, entry: EntryNumber) {
+        self.directory().clear(entry);
         self.push_record(group, RecordKind::Void);
         group.take_page();
         group.page_is_filled();
         self.control().counters.voids.count(1);
     }
 
-    pub(super) fn short_of_listed(&self, rear: u64, group: u64) -> u64 {
+    pub(super) fn short_of_listed(&self, rear: Position, group: u64) -> u64 {
         // Behind the cut of a resize the queue goes on in another frame than it would now; and a group that
         // ended before it would leave it a rest in which none may begin, so that the cut would be missed.
         let at_cut = || self.reaches_cut(group) && !planted::is(Bug::CutShortOfBad);
         if !self.has_bad() || at_cut() {
             return group;
         }
-        let fits = |frames: &u64| self.is_good_start(rear + frames);
+        let fits = |frames: &u64| self.is_good_start(rear + *frames);
         let summary = self.geometry.summary_frames();
         (summary + 1..=group).rev().find(fits).unwrap_or(group)
     }
 
     /// With no pages at all the next one begins right before the bad frames and can pass as many as it may
     /// have pages.
-    pub(super) fn clear_of_listed(&self, rear: u64, group: u64) -> u64 {
+    pub(super) fn clear_of_listed(&self, rear: Position, group: u64) -> u64 {
         let frames = self.short_of_listed(rear, group);
         let summary = self.geometry.summary_frames();
         // As it is where it was made shorter, and where it must not be.
@@ -104,7 +104,8 @@ impl Queue<'_> {
         }
     }
 
-    fn is_good_start(&self, position: u64) -> bool {
-        (0..self.geometry.summary_frames()).all(|frame| !self.is_bad(Frame(self.entry_of(position + frame))))
+    fn is_good_start(&self, position: Position) -> bool {
+        (0..self.geometry.summary_frames())
+            .all(|frame| !self.is_bad(self.entry_of(position + frame).frame_in_queue()))
     }
 }

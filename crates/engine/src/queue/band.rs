@@ -1,5 +1,6 @@
 //! The band: groups at the front whose pages were written to disk and wait for one sync of it.
 
+use crate::ids::Sequence;
 use crate::planted::{self, Bug};
 use crate::queue::Queue;
 
@@ -24,7 +25,7 @@ impl Queue<'_> {
             true => control.groups.composed(),
             false => control.groups.next(),
         };
-        let barrier = if band == 0 { 0 } else { existing };
+        let barrier = if band == 0 { Sequence::ZERO } else { existing };
         control.disk_sync.take(cleaned, barrier);
         planted::inside("disk sync: taken");
         self.drain_sync_begins();

@@ -12,16 +12,14 @@ mod room;
 
 use std::ops::Deref;
 
-use crate::answers::FlashPage;
 use crate::core::Tier;
 use crate::directory::LockedShard;
-use crate::format::{Record, RecordKind};
+use crate::format::RecordKind;
 use crate::groups::group::StagingGroup;
-use crate::ids::{Frame, PageId};
+use crate::ids::{EntryNumber, Frame, PageId, Position, Sequence};
 use crate::placement::Carried;
-use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
+use crate::placement::{Placement, QueueRules, Recorded};
 use crate::planted::{self, Bug};
-use crate::stage_out::batch::BatchPage;
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -48,8 +46,8 @@ impl<'t> Queue<'t> {
 
 impl Placement for Queue<'_> {
     #[inline(always)]
-    fn frame_at(&self, entry: u32) -> Frame {
-        Frame(entry)
+    fn frame_at(&self, entry: EntryNumber) -> Frame {
+        entry.frame_in_queue()
     }
 
     fn page_frames(&self) -> u64 {
@@ -68,17 +66,7 @@ impl Placement for Queue<'_> {
     #[inline(always)]
     fn work(&self) -> u64 {
         let control = self.control();
-        control.groups.next() * 2 + u64::from(control.append.open().is_none())
-    }
-
-    #[inline(always)]
-    fn admits(&self, _: &PageId, _: bool) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn holds_back(&self, _: &PageId, _: Option<u32>) -> bool {
-        false
+        control.groups.next().number() * 2 + u64::from(control.append.open().is_none())
     }
 
     /// The group that is open owns its frames; whether one can be opened is asked for itself.
@@ -93,22 +81,19 @@ impl Placement for Queue<'_> {
     }
 
     #[inline(always)]
-    fn assigned(&self, _: u32, _: &RecordKind, _: Version) {}
+    fn assigned(&self, _: EntryNumber, _: &RecordKind, _: Recorded) {}
 
     #[inline(always)]
-    fn entered(&self, _: u32, _: &PageId, _: Option<u32>, _: bool) {}
+    fn entered(&self, _: EntryNumber, _: &PageId, _: Option<EntryNumber>, _: bool) {}
 
     #[inline(always)]
-    fn hit(&self, entry: u32) -> Frame {
-        Frame(entry)
+    fn hit(&self, entry: EntryNumber) -> Frame {
+        entry.frame_in_queue()
     }
-
-    #[inline(always)]
-    fn missed(&self, _: &PageId) {}
 
     /// The front tells.
     #[inline(always)]
-    fn still_holds(&self, _: &FlashPage) -> bool {
+    fn still_holds(&self, _: u64, _: impl FnOnce() -> EntryNumber) -> bool {
         true
     }
 
@@ -116,17 +101,13 @@ impl Placement for Queue<'_> {
         true
     }
 
-    fn left(&self, _: u32) {}
+    fn left(&self, _: EntryNumber) {}
 
-    fn forgotten(&self, _: u32) {}
+    fn forgotten(&self, _: EntryNumber) {}
 
-    fn changed_on_disk(&self, _: Option<&PageId>) {}
-
-    fn carry_lost(&self, shard: &LockedShard<'_>, entry: u32) -> Carried {
+    fn carry_lost(&self, shard: &LockedShard<'_>, entry: EntryNumber) -> Carried {
         self.append_lost(shard, self.position_of(entry), None)
     }
-
-    fn found(&self, _: u32) {}
 
     fn read_failed(&self, frame: Frame) {
         self.list_bad(frame);
@@ -136,53 +117,21 @@ impl Placement for Queue<'_> {
         self.is_listed(frame)
     }
 
-    fn next_step(&self, _: &Tried) -> Option<Step> {
-        None
-    }
-
-    fn carry_out(&self, _: Step) -> bool {
-        false
-    }
-
-    fn evictions_max(&self) -> u64 {
-        0
-    }
-
-    fn take_leaving(&self) -> bool {
-        false
-    }
-
-    fn writes(&self, _: u64) -> Option<Vec<FlashWrite>> {
-        None
-    }
-
-    fn pages_to_write(&self, group: &StagingGroup) -> u64 {
-        group.pages()
-    }
-
     fn groups_durable(&self) {}
 
     fn take_records(&self, group: &StagingGroup) -> bool {
         self.push_to_segment(group)
     }
 
-    fn batch_written(&self) {}
-
-    fn batch_refused(&self, _: &[BatchPage]) {}
-
     fn take_disk_sync(&self) -> bool {
         self.take_sync_of_band()
     }
-
-    fn pages_synced(&self) {}
-
-    fn disk_sync_over(&self) {}
 
     fn is_short(&self) -> bool {
         false
     }
 
-    fn waits_for(&self, _: u64) -> bool {
+    fn waits_for(&self, _: Sequence) -> bool {
         false
     }
 
@@ -198,38 +147,16 @@ impl Placement for Queue<'_> {
     }
 
     fn round(&self) -> (u64, u64) {
-        (self.control().ends.rear(), self.frames_wanted())
+        (self.control().ends.rear().number(), self.frames_wanted())
     }
 
     fn may_make_room(&self) -> bool {
         !self.stands_still()
     }
 
-    fn moves(&self) -> bool {
-        false
-    }
-
     fn abandon(&self, dead: u64) {
         self.control().disk_sync.abandon(dead, false);
     }
-
-    fn is_held_by(&self, _: u32) -> bool {
-        false
-    }
-
-    fn poison(&self) {}
-
-    fn is_poisoned(&self) -> bool {
-        false
-    }
-
-    fn replay(&self, _: &Record, _: u32) {}
-
-    fn settle(&self) -> Result<(), u64> {
-        Ok(())
-    }
-
-    fn check(&self) {}
 }
 
 impl QueueRules for Queue<'_> {
@@ -243,50 +170,38 @@ impl QueueRules for Queue<'_> {
         self.take_groups_at_front()
     }
 
-    fn front_wanted(&self) -> u64 {
-        0
-    }
-
     fn pass_barrier(&self) {
         self.pass_sync_barrier();
     }
 
-    fn barrier(&self) -> u64 {
+    fn barrier(&self) -> Sequence {
         self.control().disk_sync.barrier()
     }
 
-    fn records_leave(&self, _: u64, _: u64) {}
+    fn records_leave(&self, _: Position, _: Position) {}
 
-    fn synced_end(&self) -> u64 {
+    fn synced_end(&self) -> Position {
         self.control().disk_sync.end()
     }
 
     /// The front may follow up to `releasable` because a sync has covered every disk write before it.
-    fn is_synced(&self, position: u64) -> bool {
+    fn is_synced(&self, position: Position) -> bool {
         position < self.control().passed.releasable()
     }
 
     /// Invariant 9: the groups that recovery would have to scan keep their frames.
-    fn scanned_from(&self) -> u64 {
+    fn scanned_from(&self) -> Position {
         if planted::is(Bug::ScannedFramesReused) {
-            return u64::MAX;
+            return Position::END;
         }
         self.control().segments.durable_end()
-    }
-
-    fn summaries_left(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn shortens_groups(&self) -> bool {
-        true
     }
 
     fn names_room(&self) -> u64 {
         self.room_for_names()
     }
 
-    fn bad_room(&self, from: u64, to: u64) -> u64 {
+    fn bad_room(&self, from: Position, to: Position) -> u64 {
         self.room_of_bad(from, to)
     }
 
@@ -295,11 +210,11 @@ impl QueueRules for Queue<'_> {
         self.pass_listed(group)
     }
 
-    fn short_of_bad(&self, rear: u64, group: u64) -> u64 {
+    fn short_of_bad(&self, rear: Position, group: u64) -> u64 {
         self.short_of_listed(rear, group)
     }
 
-    fn clear_of_bad(&self, rear: u64, group: u64) -> u64 {
+    fn clear_of_bad(&self, rear: Position, group: u64) -> u64 {
         self.clear_of_listed(rear, group)
     }
 

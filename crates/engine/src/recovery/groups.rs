@@ -8,7 +8,7 @@ use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_MAGIC, TierState};
 use crate::groups::metadata::RetiringGroup;
-use crate::ids::Frame;
+use crate::ids::{Frame, Position, Sequence, Version};
 use crate::planted::{self, Bug};
 
 /// Memory of large reads is aligned for direct I/O: a host would have to copy otherwise.
@@ -27,8 +27,8 @@ impl Scan<'_, '_> {
     /// should.
     pub(super) fn summary_at(
         &mut self,
-        position: u64,
-        sequence: u64,
+        position: Position,
+        sequence: Sequence,
     ) -> Result<Option<Found>, RecoveryError> {
         Ok(self.summary_where(position, sequence)?.filter(|found| found.position == position))
     }
@@ -44,7 +44,11 @@ impl Scan<'_, '_> {
     }
 
     /// [`Self::summary_at`], of any position where pages are written in place.
-    fn summary_where(&mut self, position: u64, sequence: u64) -> Result<Option<Found>, RecoveryError> {
+    fn summary_where(
+        &mut self,
+        position: Position,
+        sequence: Sequence,
+    ) -> Result<Option<Found>, RecoveryError> {
         let mut summary = std::mem::take(&mut self.summary);
         let mut decoded = Ok(None);
         for _ in 0..reads_of_wrong() {
@@ -80,7 +84,7 @@ impl Scan<'_, '_> {
     /// Which of so many frames from a position on may be the first of a summary: those that begin like one,
     /// and those of which only a read by itself tells whether they can be read. Many are read at once, since
     /// most are none.
-    fn summaries_may_be_at(&mut self, position: u64, frames: u64) -> Result<Vec<bool>, RecoveryError> {
+    fn summaries_may_be_at(&mut self, position: Position, frames: u64) -> Result<Vec<bool>, RecoveryError> {
         let page = self.geometry.page_size();
         let at_once = (CHUNK_BYTES / page).max(1) as u64;
         let bytes_at_once = at_once.min(frames) as usize * page;
@@ -101,7 +105,7 @@ impl Scan<'_, '_> {
             for (from, count) in &rows {
                 let bytes = &mut bytes[..count * page];
                 let read = self.read(self.offset_of(*from), bytes);
-                let begin = (from - position) as usize;
+                let begin = (*from - position) as usize;
                 let heads = bytes.chunks_exact(page).map(|frame| frame.starts_with(&SUMMARY_MAGIC));
                 for (may_be, head) in may_be[begin..begin + count].iter_mut().zip(heads) {
                     *may_be |= match &read {
@@ -116,7 +120,7 @@ impl Scan<'_, '_> {
     }
 
     /// Byte offset of the summary of this group if it lies in one piece.
-    fn offset_of_summary(&self, position: u64, sequence: u64) -> Option<u64> {
+    fn offset_of_summary(&self, position: Position, sequence: Sequence) -> Option<u64> {
         if let Some(journal) = &self.geometry.journal {
             return Some(journal.offset_of(sequence));
         }
@@ -147,8 +151,8 @@ impl Scan<'_, '_> {
 
     fn read_summary(
         &mut self,
-        position: u64,
-        sequence: u64,
+        position: Position,
+        sequence: Sequence,
         summary: &mut [u8],
     ) -> Result<(), RecoveryError> {
         if let Some(offset) = self.offset_of_summary(position, sequence) {
@@ -219,11 +223,11 @@ impl Scan<'_, '_> {
     }
 
     /// How many groups may follow at most.
-    fn groups_left(&self, chain: Chain, limit: u64) -> u64 {
+    fn groups_left(&self, chain: Chain, limit: Position) -> u64 {
         let room = (limit - chain.position).div_ceil(self.geometry.group_frames);
         match self.superblock.state {
             TierState::Open => room,
-            _ => room.min(self.superblock.end_sequence.saturating_sub(chain.sequence)),
+            _ => room.min(self.superblock.end_sequence.distance_from(chain.sequence).unwrap_or(0)),
         }
     }
 
@@ -235,22 +239,24 @@ impl Scan<'_, '_> {
             && !planted::is(Bug::UnreadableEndsRecovery)
     }
 
-    /// Cuts the chain at the first group beyond the durable mark that has a torn page.
+    /// Cuts the chain at the first group that has a torn page, beyond those that are known to have been
+    /// durable.
     pub(super) fn cut_torn(
         &mut self,
         found: &mut Vec<Found>,
-        segments_end: u64,
+        segments_end: Sequence,
     ) -> Result<(), RecoveryError> {
         // What cannot be read of the pages of groups that were durable is no sign of a torn group.
-        let known = if planted::is(Bug::KnownEndVerified) { 0 } else { self.superblock.known_end() };
+        let known =
+            if planted::is(Bug::KnownEndVerified) { Sequence::ZERO } else { self.superblock.known_end() };
         let known = segments_end.max(known);
-        let mark = found.last().map_or(known, |last| last.durable.max(known));
+        let durable = found.last().map_or(known, |last| last.durable.max(known));
         if self.geometry.journal.is_some() {
-            return self.cut_torn_in_place(found, mark);
+            return self.cut_torn_in_place(found, durable);
         }
         let mut page = vec![0; self.geometry.page_size()];
         for index in 0..found.len() {
-            if found[index].sequence < mark || planted::is(Bug::TornGroupUsed) {
+            if found[index].sequence < durable || planted::is(Bug::TornGroupUsed) {
                 continue;
             }
             let (position, records) = (found[index].position, found[index].records);
@@ -277,11 +283,11 @@ impl Scan<'_, '_> {
     /// when a later group was durable that superseded it or let it go, so a torn page says nothing as
     /// long as such a group follows: what counts is the longest chain of which all pages are whole that
     /// are valid at its end.
-    fn cut_torn_in_place(&mut self, found: &mut Vec<Found>, mark: u64) -> Result<(), RecoveryError> {
+    fn cut_torn_in_place(&mut self, found: &mut Vec<Found>, durable: Sequence) -> Result<(), RecoveryError> {
         if planted::is(Bug::TornGroupUsed) {
             return Ok(());
         }
-        let first = found.iter().position(|group| group.sequence >= mark).unwrap_or(found.len());
+        let first = found.iter().position(|group| group.sequence >= durable).unwrap_or(found.len());
         let mut groups = Vec::new();
         for group in &found[first..] {
             let (position, sequence, records) = (group.position, group.sequence, group.records as usize);
@@ -362,7 +368,7 @@ impl Scan<'_, '_> {
     pub(super) fn pages_whole(
         &mut self,
         summary: &[u8],
-        position: u64,
+        position: Position,
         records: u32,
         page: &mut [u8],
     ) -> Result<bool, RecoveryError> {
@@ -456,8 +462,8 @@ impl Scan<'_, '_> {
         &mut self,
         tier: &Tier,
         group: &Found,
-        front: u64,
-        version_max: &mut u64,
+        front: Position,
+        version_max: &mut Version,
     ) -> Result<(), RecoveryError> {
         let mut position = group.position + self.geometry.summary_frames();
         let end = position + u64::from(group.pages);
@@ -490,10 +496,10 @@ impl Scan<'_, '_> {
         &mut self,
         tier: &Tier,
         group: &Found,
-        front: u64,
-        next_version: u64,
+        front: Position,
+        next_version: Version,
         writes: &mut Vec<(u64, Vec<u8>)>,
-    ) -> Result<u64, RecoveryError> {
+    ) -> Result<Version, RecoveryError> {
         let mut version_max = next_version - 1;
         if self.summary_at(group.position, group.sequence)?.is_none() {
             return Err(damaged("a group that was whole a moment ago", self.offset_of(group.position)));
@@ -523,11 +529,11 @@ impl Scan<'_, '_> {
                 let (offset, bytes) = tier.segment_bytes(index);
                 writes.push((offset, bytes.to_vec()));
                 // The host makes these durable before it uses the tier.
-                tier.segment_end(buffer.number.get()).set(buffer.end_position.get());
-                control.segments.found(buffer.end_position.get(), buffer.end_sequence.get());
+                tier.set_segment_end(buffer.number.get(), buffer.end_position());
+                control.segments.found(buffer.end_position(), buffer.end_sequence());
                 buffer.empties();
             }
         }
-        Ok(version_max + 1)
+        Ok(version_max.next())
     }
 }

@@ -39,7 +39,7 @@ use crate::config::{ConfigError, Geometry};
 use crate::core::Tier;
 use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
 use crate::groups::ring::Ring;
-use crate::ids::Frame;
+use crate::ids::{Position, Sequence, Version};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -183,15 +183,15 @@ pub struct Recovered {
 
 /// A group that the scan has found.
 struct Found {
-    position: u64,
-    sequence: u64,
+    position: Position,
+    sequence: Sequence,
     pages: u32,
     records: u32,
     checksum: u32,
     predecessor: u32,
     epoch: u32,
-    durable: u64,
-    front: u64,
+    durable: Sequence,
+    front: Position,
     note: [u8; NOTE_BYTES],
     log: LogPosition,
 }
@@ -199,8 +199,8 @@ struct Found {
 /// Where the chain of groups stands.
 #[derive(Clone, Copy)]
 struct Chain {
-    sequence: u64,
-    position: u64,
+    sequence: Sequence,
+    position: Position,
     checksum: u32,
 }
 
@@ -212,7 +212,7 @@ struct Base {
     segments_end: Chain,
     /// The groups behind it.
     found: Vec<Found>,
-    front: u64,
+    front: Position,
 }
 
 struct Scan<'s, 'f> {
@@ -225,7 +225,7 @@ struct Scan<'s, 'f> {
     summary: Vec<u8>,
     /// Where pages are written in place: the number after the last group that any segment stands for,
     /// whether or not it is used.
-    segments_end: u64,
+    segments_end: Sequence,
     /// Where pages are written in place: the number of the segment that is missing before the newest whole
     /// ones.
     segment_missing: Option<u64>,
@@ -276,8 +276,12 @@ impl Tier {
         let left_open = superblock.state == TierState::Open && !planted::is(Bug::CleanTierKept);
         if geometry.provably_clean() && left_open {
             let superblock = Superblock { state: TierState::Open, ..superblock.discarded() };
-            let origin = Chain { sequence: 0, position: 0, checksum: superblock.chain_origin() };
-            tier.start(&superblock, origin, 0, 1);
+            let origin = Chain {
+                sequence: Sequence::ZERO,
+                position: Position::ZERO,
+                checksum: superblock.chain_origin(),
+            };
+            tier.start(&superblock, origin, Position::ZERO, Version::ZERO.next());
             assert!(tier.placement().settle().is_ok(), "an empty tier has no pages");
             let report = RecoveryReport { discarded: true, ..RecoveryReport::default() };
             return Ok(Recovered {
@@ -300,7 +304,7 @@ impl Tier {
             report,
             ahead: Ahead::default(),
             summary,
-            segments_end: 0,
+            segments_end: Sequence::ZERO,
             segment_missing: None,
             unread: None,
             epoch_seen: 0,
@@ -310,7 +314,7 @@ impl Tier {
     }
 
     /// Sets the queue's ends. Everything before `chain` is durable.
-    fn start(&self, superblock: &Superblock, chain: Chain, front: u64, next_version: u64) {
+    fn start(&self, superblock: &Superblock, chain: Chain, front: Position, next_version: Version) {
         let control = self.control();
         control.ends.begin(superblock.ring(&self.geometry), front, chain.position);
         control.passed.begin(front);
@@ -339,7 +343,8 @@ impl Scan<'_, '_> {
         let Base { segments, segments_end, found, front } = self.find_base()?;
         let newest = segments.last();
         let chain = found.last().map_or(segments_end, |last| self.after(last));
-        let mut next_version = newest.map_or(1, |header| header.version_max + 1);
+        let first_version = Version::ZERO.next();
+        let mut next_version = newest.map_or(first_version, |header| header.version_max.next());
         self.refuse_missing_segment(chain)?;
         self.refuse_damage(chain, segments_end, &found)?;
         let left_open = self.superblock.state == TierState::Open;
@@ -373,7 +378,7 @@ impl Scan<'_, '_> {
             ..self.superblock.clone()
         };
         let chain = match chain.sequence {
-            0 => Chain { checksum: superblock.chain_origin(), ..chain },
+            Sequence::ZERO => Chain { checksum: superblock.chain_origin(), ..chain },
             _ => chain,
         };
         tier.start(&superblock, chain, front, next_version);
@@ -382,7 +387,8 @@ impl Scan<'_, '_> {
         self.load_references(&tier, &segments);
         let control = tier.control();
         control.segments.go_on_with(newest.map_or(0, |header| header.number + 1));
-        let (end, sequence) = newest.map_or((0, 0), |header| (header.end_position, header.end_sequence));
+        let (end, sequence) = newest
+            .map_or((Position::ZERO, Sequence::ZERO), |header| (header.end_position, header.end_sequence));
         control.segments.found(end, sequence);
         // Before the superblock has a later epoch, by which they would count.
         let unknown = std::mem::take(&mut self.unknown_segments).into_iter();
@@ -392,12 +398,16 @@ impl Scan<'_, '_> {
         }
         let (note, log) = match found.last() {
             Some(last) => (last.note, last.log),
-            None if segments_end.sequence > 0 && !planted::is(Bug::NoteOfSegmentLost) => {
+            None if segments_end.sequence > Sequence::ZERO && !planted::is(Bug::NoteOfSegmentLost) => {
                 self.last_note(&segments)?
             }
             None => ([0; NOTE_BYTES], LogPosition::default()),
         };
-        control.append.versions_from(if planted::is(Bug::VersionsRestart) { 1 } else { next_version });
+        control.append.versions_from(if planted::is(Bug::VersionsRestart) {
+            first_version
+        } else {
+            next_version
+        });
         tier.adopt_note(&note);
         if !planted::is(Bug::LogForgotten) {
             tier.log_reached(log);
@@ -408,14 +418,15 @@ impl Scan<'_, '_> {
         if self.superblock.state == TierState::Drained {
             tier.mark_all_clean();
         }
-        if let Err(position) = tier.placement().settle() {
+        if let Err(entry) = tier.placement().settle() {
+            let position = tier.position_of(entry);
             let what = format!(
                 "the record at position {position} names a frame that is no page's, or another one's"
             );
             return Err(damaged(&what, self.offset_of(position)));
         }
         // Nothing lies outside of the queue.
-        let entries = (front..chain.position).map(|at| self.ring.entry_of(at).into());
+        let entries = Position::each(front..chain.position).map(|at| self.ring.entry_of(at));
         (self.report.valid, self.report.dirty) = tier.valid_and_dirty_of(entries);
         Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note, log })
     }
@@ -445,7 +456,11 @@ impl Scan<'_, '_> {
             let segments = runs.pop().unwrap_or_default();
             let segments_end = match segments.last() {
                 Some(newest) => self.end_of(newest),
-                None => Chain { sequence: 0, position: 0, checksum: self.superblock.chain_origin() },
+                None => Chain {
+                    sequence: Sequence::ZERO,
+                    position: Position::ZERO,
+                    checksum: self.superblock.chain_origin(),
+                },
             };
             let mut found = if planted::is(Bug::TailNotScanned) && !segments.is_empty() {
                 Vec::new()
@@ -466,9 +481,9 @@ impl Scan<'_, '_> {
         }
     }
 
-    fn offset_of(&self, position: u64) -> u64 {
+    fn offset_of(&self, position: Position) -> u64 {
         match &self.geometry.journal {
-            None => self.geometry.offset_of_frame(Frame(self.ring.entry_of(position))),
+            None => self.geometry.offset_of_frame(self.ring.entry_of(position).frame_in_queue()),
             // What is not known to be a page's is a summary.
             Some(journal) => journal.offset,
         }

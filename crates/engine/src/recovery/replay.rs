@@ -3,17 +3,17 @@
 use crate::core::Tier;
 use crate::directory::{DIRTY, VALID};
 use crate::format::{Record, RecordKind};
-use crate::ids::{Frame, IdRange, PageId};
+use crate::ids::{EntryNumber, IdRange, PageId, Position};
 use crate::planted::{self, Bug};
 
 impl Tier {
     /// Applies one record in the order of the queue: the last of a page counts. Returns the position
     /// of the next page.
-    pub(crate) fn replay(&self, record: &Record, position: u64, front: u64) -> u64 {
+    pub(crate) fn replay(&self, record: &Record, position: Position, front: Position) -> Position {
         let directory = self.directory();
         match &record.kind {
             RecordKind::Page { id, dirty, lost, checksum, lsn, .. } => {
-                let shard = directory.lock(directory.slot(id), self.owner);
+                let shard = directory.lock(directory.hashed(id), self.owner);
                 if let Some(older) = shard.find(id) {
                     if planted::is(Bug::OlderVersionWins) {
                         return position + 1;
@@ -26,7 +26,7 @@ impl Tier {
                     self.placement().replay(record, self.entry_of(position));
                     shard.link(self.entry_of(position), id, flags, *checksum);
                 }
-                position + 1
+                position.next()
             }
             RecordKind::Tombstone(range) => {
                 if !(planted::is(Bug::RangeTombstoneIgnored) && range.shift > 0) {
@@ -36,9 +36,9 @@ impl Tier {
             }
             RecordKind::Void => {
                 if position >= front && !planted::is(Bug::VoidsForgotten) {
-                    self.note_bad(Frame(self.entry_of(position)));
+                    self.note_bad(self.entry_of(position).frame_in_queue());
                 }
-                position + 1
+                position.next()
             }
             RecordKind::Group { .. } => position,
         }
@@ -47,25 +47,25 @@ impl Tier {
     fn replay_tombstone(&self, range: &IdRange) {
         let directory = self.directory();
         let single = range.shift == 0 && range.count == 1 || planted::is(Bug::RangeTombstoneOfOne);
-        let frames = if single { 0 } else { self.geometry.entries() as u32 };
+        let entries = if single { 0 } else { self.geometry.entries() };
         let drop = |id: &PageId| {
-            let shard = directory.lock(directory.slot(id), self.owner);
-            if let Some(frame) = shard.find(id) {
-                shard.unlink(frame);
+            let shard = directory.lock(directory.hashed(id), self.owner);
+            if let Some(entry) = shard.find(id) {
+                shard.unlink(entry);
             }
         };
         if single {
             drop(&range.start);
         }
-        for frame in 0..frames {
-            if directory.state(frame) & VALID != 0 && range.contains(&directory.id(frame)) {
-                drop(&directory.id(frame));
+        for entry in EntryNumber::all(entries) {
+            if directory.state(entry) & VALID != 0 && range.contains(&directory.id(entry)) {
+                drop(&directory.id(entry));
             }
         }
     }
 
     /// Whether groups follow one another from `front` to `end`; else the position where none begins.
-    pub(crate) fn groups_meet(&self, front: u64, end: u64) -> Result<(), u64> {
+    pub(crate) fn groups_meet(&self, front: Position, end: Position) -> Result<(), Position> {
         let mut position = front;
         while position < end {
             let head = self.directory().head(self.entry_of(position)).ok_or(position)?;
@@ -76,24 +76,24 @@ impl Tier {
 
     pub(crate) fn mark_all_clean(&self) {
         let directory = self.directory();
-        for frame in 0..self.geometry.entries() as u32 {
-            if directory.state(frame) & VALID != 0 {
-                let id = directory.id(frame);
-                directory.lock(directory.slot(&id), self.owner).clear_flags(frame, DIRTY);
+        for entry in EntryNumber::all(self.geometry.entries()) {
+            if directory.state(entry) & VALID != 0 {
+                let id = directory.id(entry);
+                directory.lock(directory.hashed(&id), self.owner).clear_flags(entry, DIRTY);
             }
         }
     }
 
     /// Pages in the tier, and how many of them are dirty. A pass over the directory.
     pub fn valid_and_dirty(&self) -> (u64, u64) {
-        self.valid_and_dirty_of(0..self.geometry.entries())
+        self.valid_and_dirty_of(EntryNumber::all(self.geometry.entries()))
     }
 
     /// [`Self::valid_and_dirty`] of some entries.
-    pub(crate) fn valid_and_dirty_of(&self, entries: impl Iterator<Item = u64>) -> (u64, u64) {
+    pub(crate) fn valid_and_dirty_of(&self, entries: impl Iterator<Item = EntryNumber>) -> (u64, u64) {
         let directory = self.directory();
-        entries.map(|entry| entry as u32).fold((0, 0), |(valid, dirty), frame| {
-            let state = directory.state(frame);
+        entries.fold((0, 0), |(valid, dirty), entry| {
+            let state = directory.state(entry);
             let is = |flags: u32| u64::from(state & flags == flags);
             (valid + is(VALID), dirty + is(VALID | DIRTY))
         })

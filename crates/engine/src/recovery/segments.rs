@@ -4,6 +4,7 @@ use super::{Chain, RecoveryError, Scan, damaged};
 use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{LogPosition, RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::ids::{Position, Sequence, Version};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -16,7 +17,7 @@ impl Scan<'_, '_> {
     /// and superblock state. In a run the oldest comes first, and each begins where the one before ends;
     /// where the groups of a gap lie on flash as long as it is in the queue, there is one run whatever is
     /// missing.
-    pub(super) fn find_segments(&mut self) -> Result<(Vec<Vec<SegmentHeader>>, u64), RecoveryError> {
+    pub(super) fn find_segments(&mut self) -> Result<(Vec<Vec<SegmentHeader>>, Position), RecoveryError> {
         let mut all = Vec::new();
         let slots = 0..self.geometry.segment_slots;
         let offsets: Vec<u64> = slots.map(|slot| self.geometry.segment_offset(slot)).collect();
@@ -37,7 +38,7 @@ impl Scan<'_, '_> {
         if self.superblock.holds_nothing() && !planted::is(Bug::LostEpochReused) {
             all.clear();
             // Groups of an epoch that the superblock does not know begin where those of the next one will.
-            match self.summary_at(0, 0) {
+            match self.summary_at(Position::ZERO, Sequence::ZERO) {
                 Ok(_) | Err(RecoveryError::Read(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -52,7 +53,7 @@ impl Scan<'_, '_> {
             all.pop();
         }
         let fronts = all.iter().map(|header| header.front).filter(|_| !planted::is(Bug::SegmentFrontIgnored));
-        let front = fronts.fold(self.superblock.front, u64::max);
+        let front = fronts.fold(self.superblock.front, Position::max);
         let runs = if self.geometry.journal.is_some() { self.whole_runs(all)? } else { vec![all] };
         Ok((runs, front))
     }
@@ -63,7 +64,7 @@ impl Scan<'_, '_> {
     /// found by the groups; and among the old ones whose slots they take, which nothing needs. Which of the
     /// two a gap is, the front says.
     fn whole_runs(&mut self, segments: Vec<SegmentHeader>) -> Result<Vec<Vec<SegmentHeader>>, RecoveryError> {
-        self.segments_end = segments.last().map_or(0, |last| last.end_sequence);
+        self.segments_end = segments.last().map_or(Sequence::ZERO, |last| last.end_sequence);
         let mut runs: Vec<Vec<SegmentHeader>> = Vec::new();
         for header in segments {
             if self.records(&header)?.is_none() {
@@ -127,10 +128,10 @@ impl Scan<'_, '_> {
         &mut self,
         tier: &Tier,
         segments: &[SegmentHeader],
-        front: u64,
+        front: Position,
     ) -> Result<(), RecoveryError> {
         for header in segments {
-            tier.segment_end(header.number).set(header.end_position);
+            tier.set_segment_end(header.number, header.end_position);
         }
         let Some(first) = segments.iter().position(|header| header.end_position > front) else {
             return Ok(());
@@ -192,17 +193,18 @@ impl Scan<'_, '_> {
         &mut self,
         tier: &Tier,
         from: Option<Chain>,
-        front: u64,
+        front: Position,
         to: Chain,
     ) -> Result<(), RecoveryError> {
-        let (mut position, mut sequence) = from.map_or((front, 0), |chain| (chain.position, chain.sequence));
+        let (mut position, mut sequence) =
+            from.map_or((front, Sequence::ZERO), |chain| (chain.position, chain.sequence));
         while position < to.position {
             let offset = self.offset_of(position);
             let Some(group) = self.summary_at(position, sequence)? else {
                 return Err(damaged("a metadata segment and the group it stands for", offset));
             };
             if position >= front {
-                self.replay_group(tier, &group, front, &mut 0)?;
+                self.replay_group(tier, &group, front, &mut { Version::ZERO })?;
             }
             let after = self.after(&group);
             (position, sequence) = (after.position, after.sequence);
@@ -218,7 +220,7 @@ impl Scan<'_, '_> {
         tier: &Tier,
         header: &SegmentHeader,
         records: &[u8],
-        front: u64,
+        front: Position,
     ) -> Result<(), RecoveryError> {
         let offset = self.geometry.segment_offset(header.number);
         let odd = || damaged("a metadata segment whose records make no sense", offset);

@@ -24,7 +24,7 @@ use crate::format::{
     LogPosition, Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead,
     Superblock, TierState,
 };
-use crate::ids::PageId;
+use crate::ids::{PageId, Position, Sequence, Version};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -71,14 +71,14 @@ pub(super) fn recover(
         epoch,
         origin_epoch,
         nonces: superblock.nonces.after(epoch - superblock.epoch),
-        epoch_sequence: 0,
-        front: 0,
+        epoch_sequence: Sequence::ZERO,
+        front: Position::ZERO,
         state: TierState::Open,
         ..superblock.clone()
     };
     let end = layout_end(&tier, found.slots.len() as u64);
-    let next_version = found.slots.last().map_or(1, |(_, slot)| slot.version + 1);
-    tier.start(&superblock, end, 0, next_version);
+    let next_version = found.slots.last().map_or(Version::ZERO.next(), |(_, slot)| slot.version.next());
+    tier.start(&superblock, end, Position::ZERO, next_version);
     link(&tier, &found.slots);
     let (number, copy, note) = match &found.head {
         Some((copy, head)) => (head.number, *copy, head.note),
@@ -88,7 +88,8 @@ pub(super) fn recover(
     if let Some(in_place) = tier.in_place() {
         in_place.adopt_slots((number, copy), &found.slots);
     }
-    if let Err(position) = tier.placement().settle() {
+    if let Err(entry) = tier.placement().settle() {
+        let position = tier.position_of(entry);
         let what = format!("the slot at position {position} names a page twice");
         return Err(damaged(&what, tier.geometry.slot_directory().map_or(0, |slots| slots.offset)));
     }
@@ -228,7 +229,7 @@ fn decode_block(
 /// Leaves the newest slot of each page, and returns the homes of the others: a crash came between two writes,
 /// of which one made the older one invalid. Their pages are alike.
 fn keep_newest(slots: &mut Vec<(u32, SlotEntry)>) -> Vec<u32> {
-    let mut newest: HashMap<PageId, (u64, u32)> = HashMap::with_capacity(slots.len());
+    let mut newest: HashMap<PageId, (Version, u32)> = HashMap::with_capacity(slots.len());
     for (home, slot) in slots.iter() {
         let known = newest.entry(slot.id).or_default();
         *known = (slot.version, *home).max(*known);
@@ -247,15 +248,20 @@ fn keep_newest(slots: &mut Vec<(u32, SlotEntry)>) -> Vec<u32> {
 /// Where the queue of records ends that holds so many pages.
 fn layout_end(tier: &Tier, pages: u64) -> Chain {
     let groups = pages.div_ceil(tier.geometry.group_pages());
-    Chain { sequence: groups, position: groups * tier.geometry.summary_frames() + pages, checksum: 0 }
+    Chain {
+        sequence: Sequence::from_number(groups),
+        position: Position::ZERO + groups * tier.geometry.summary_frames() + pages,
+        checksum: 0,
+    }
 }
 
 /// Links the pages at the positions of such a queue.
 fn link(tier: &Tier, slots: &[(u32, SlotEntry)]) {
-    let mut position = 0;
-    for (sequence, group) in slots.chunks(tier.geometry.group_pages() as usize).enumerate() {
+    let mut position = Position::ZERO;
+    let groups = slots.chunks(tier.geometry.group_pages() as usize);
+    for (sequence, group) in (0..).map(Sequence::from_number).zip(groups) {
         let pages = group.len() as u32;
-        let head = GroupHead { sequence: sequence as u64, pages, records: pages, checksum: 0 };
+        let head = GroupHead { sequence, pages, records: pages, checksum: 0 };
         tier.directory().set_head(tier.entry_of(position), &head);
         position += tier.geometry.summary_frames();
         for (home, slot) in group {
@@ -269,7 +275,7 @@ fn link(tier: &Tier, slots: &[(u32, SlotEntry)]) {
                 checksum,
                 home: *home,
             };
-            position = tier.replay(&Record { kind, epoch, version }, position, 0);
+            position = tier.replay(&Record { kind, epoch, version }, position, Position::ZERO);
         }
     }
 }

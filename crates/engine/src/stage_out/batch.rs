@@ -1,6 +1,7 @@
 //! The write-back batch: dirty pages on their way from flash to disk, one batch at a time (see `pages`).
 
 use crate::config::{BATCH_GROUPS_MAX, GROUP_PAGES_MAX};
+use crate::ids::Position;
 use mezzanine_ground::region::{StateWord, Word, states};
 
 states! {
@@ -67,12 +68,12 @@ impl Batch {
         self.load() == load
     }
 
-    pub(crate) fn position(&self) -> u64 {
-        self.position.get()
+    pub(crate) fn position(&self) -> Position {
+        Position::from_number(self.position.get())
     }
 
-    pub(crate) fn end(&self) -> u64 {
-        self.end.get()
+    pub(crate) fn end(&self) -> Position {
+        Position::from_number(self.end.get())
     }
 
     pub(crate) fn pages(&self) -> u64 {
@@ -88,11 +89,11 @@ impl Batch {
     }
 
     /// It is to carry the groups of these positions; its pages are not known yet.
-    pub(crate) fn take_groups(&self, position: u64, end: u64) {
+    pub(crate) fn take_groups(&self, position: Position, end: Position) {
         self.load.set(Load::Groups);
         self.pages.set(0);
-        self.position.set(position);
-        self.end.set(end);
+        self.position.set(position.number());
+        self.end.set(end.number());
     }
 
     /// It is to carry something else, which is about to be looked for.
@@ -108,8 +109,8 @@ impl Batch {
     }
 
     /// It carries groups up to this position: more than it was to, or fewer.
-    pub(crate) fn ends_at(&self, end: u64) {
-        self.end.set(end);
+    pub(crate) fn ends_at(&self, end: Position) {
+        self.end.set(end.number());
     }
 
     /// So many pages are in its list.
@@ -185,19 +186,19 @@ impl FrontWait {
     }
 
     /// Whether the group at this position was left there.
-    pub(crate) fn has_left(&self, position: u64) -> bool {
-        self.left.get() == position + 1
+    pub(crate) fn has_left(&self, position: Position) -> bool {
+        self.left.get() == position.next().number()
     }
 
-    pub(crate) fn leave(&self, position: u64) {
-        self.left.set(position + 1);
+    pub(crate) fn leave(&self, position: Position) {
+        self.left.set(position.next().number());
     }
 }
 
 /// A page in the batch: where it was appended, and its place in the batch's buffer, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchPage {
-    pub(crate) position: u64,
+    pub(crate) position: Position,
     pub(crate) place: u64,
 }
 

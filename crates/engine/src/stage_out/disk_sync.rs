@@ -2,6 +2,7 @@
 
 use mezzanine_ground::region::{StateWord, Word, states};
 
+use crate::ids::{Position, Sequence};
 use crate::planted::{self, Bug};
 
 states! {
@@ -40,19 +41,19 @@ impl DiskSync {
     }
 
     /// The groups that are waited for, if any are.
-    pub(crate) fn barrier(&self) -> u64 {
-        if self.is_at_barrier() { self.barrier.get() } else { 0 }
+    pub(crate) fn barrier(&self) -> Sequence {
+        if self.is_at_barrier() { Sequence::from_number(self.barrier.get()) } else { Sequence::ZERO }
     }
 
     /// The frames that it covers lie before this position.
-    pub(crate) fn end(&self) -> u64 {
-        self.end.get()
+    pub(crate) fn end(&self) -> Position {
+        Position::from_number(self.end.get())
     }
 
     /// It is taken, for frames before `end` that wait for the groups before `barrier`.
-    pub(crate) fn take(&self, end: u64, barrier: u64) {
-        self.end.set(end);
-        self.barrier.set(barrier);
+    pub(crate) fn take(&self, end: Position, barrier: Sequence) {
+        self.end.set(end.number());
+        self.barrier.set(barrier.number());
         self.run();
     }
 

@@ -37,14 +37,14 @@ use crate::directory::{
 };
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::Reserve;
-use crate::ids::Frame;
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::refused::Again;
 use crate::stage_out::unreadable::Unread;
 
 impl Tier {
-    pub(crate) fn page_position(&self, first: u64, page: u64) -> u64 {
+    pub(crate) fn page_position(&self, first: Position, page: u64) -> Position {
         first + self.geometry.summary_frames() + page
     }
 
@@ -70,7 +70,7 @@ impl Tier {
         }
         while control.batch.is_idle() && control.draining.get() == 0 && !self.waits_for_room() {
             let position = control.passed.cleaned();
-            if !self.front_wanted(position) {
+            if !self.group_wanted(position) {
                 return false;
             }
             let head = self.group_at(position);
@@ -89,18 +89,18 @@ impl Tier {
 
     /// Whether the group at `position` is to be staged out now, for its frames, for the segment that stands
     /// for it or for homes of pages that it names. Under the control lock.
-    pub(crate) fn front_wanted(&self, position: u64) -> bool {
+    pub(crate) fn group_wanted(&self, position: Position) -> bool {
         // One that was left at the front is looked at again when its frames are needed.
         let left = self.control().front_wait.has_left(position);
         let ahead =
             !left && self.frames_before(position + self.frames_wanted()) < self.placement().frames_ahead();
         // Groups still in staging memory are not taken: they are not durable yet.
-        position < self.control().ends.staged_from() && (ahead || self.front_needed(position))
+        position < self.control().ends.staged_from() && (ahead || self.group_needed(position))
     }
 
     /// Whether the group at `position` has to leave soon, or somebody waits for its frames, the segment that
     /// stands for it or homes of pages that it names.
-    pub(crate) fn front_needed(&self, position: u64) -> bool {
+    pub(crate) fn group_needed(&self, position: Position) -> bool {
         let for_frames = self.frames_before(position + self.frames_wanted()) < self.frames_needed();
         for_frames
             || position < self.front_wanted_for_segments()
@@ -114,7 +114,7 @@ impl Tier {
         let room_end = control.batch.position() + self.geometry.batch_frames();
         loop {
             let position = control.batch.end();
-            if !self.front_wanted(position) {
+            if !self.group_wanted(position) {
                 return;
             }
             let head = self.group_at(position);
@@ -127,9 +127,9 @@ impl Tier {
         }
     }
 
-    fn must_read(&self, position: u64, head: &GroupHead) -> bool {
+    fn must_read(&self, position: Position, head: &GroupHead) -> bool {
         let directory = self.directory();
-        self.pages_of(position, head).any(|page| {
+        Position::each(self.pages_of(position, head)).any(|page| {
             let state = directory.state(self.entry_of(page));
             needs_disk(state) || self.survives(state) || is_lost(state)
         })
@@ -163,7 +163,7 @@ impl Tier {
                 .collect();
         }
         self.batch_groups()
-            .flat_map(|(group, head)| self.pages_of(group, &head))
+            .flat_map(|(group, head)| Position::each(self.pages_of(group, &head)))
             .filter(|&at| self.position_needs_disk(at))
             .map(|at| (self.offset_of(at), self.batch_memory(at - position), page_size))
             .collect()
@@ -193,7 +193,7 @@ impl Tier {
 
     /// A page of this group cannot be read, or disk refuses it, and nobody needs its frame yet: the group and
     /// those behind it stay.
-    pub(crate) fn leave_at_front(&self, group: u64) {
+    pub(crate) fn leave_at_front(&self, group: Position) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         control.batch.ends_at(group);
@@ -206,12 +206,12 @@ impl Tier {
     /// See [`Self::group_was_read`].
     fn list_group(
         &self,
-        group: u64,
+        group: Position,
         head: &GroupHead,
         judged: bool,
         list: &mut Vec<BatchPage>,
     ) -> Result<(), Unread> {
-        self.carry_lost(group, head)?;
+        self.carry_lost_of(group, head)?;
         let survivors = self.choose_survivors(group, head);
         planted::outside("front read: survivors chosen");
         let records = if survivors.is_empty() { Vec::new() } else { self.batch_records(group, head) };
@@ -220,7 +220,7 @@ impl Tier {
         if failed {
             self.judge_summary(group, head);
         }
-        for (index, position) in self.pages_of(group, head).enumerate() {
+        for (index, position) in Position::each(self.pages_of(group, head)).enumerate() {
             let page = BatchPage { position, place: position - read_from };
             let survives = survivors.contains(&position);
             let wanted =
@@ -238,7 +238,7 @@ impl Tier {
             }
             let whole = self.batch_page_whole(page);
             if !whole && judged {
-                self.judge_unreadable(position, self.front_needed(group))?;
+                self.judge_unreadable(position, self.group_needed(group))?;
                 continue;
             }
             if !whole && self.matters(position, false) {
@@ -263,12 +263,12 @@ impl Tier {
 
     /// Frames of the group's summary that cannot be read are not used again, once what failed has been read
     /// again.
-    fn judge_summary(&self, group: u64, head: &GroupHead) {
+    fn judge_summary(&self, group: Position, head: &GroupHead) {
         let unread = self.reads_whole_groups() && !self.batch_summary_whole(group, head);
         if unread && !self.flash_is_silent() && !planted::is(Bug::BadSummaryForgotten) {
             // Of several frames nothing tells which one it is.
-            (group..self.page_position(group, 0))
-                .for_each(|position| self.note_bad(Frame(self.entry_of(position))));
+            Position::each(group..self.page_position(group, 0))
+                .for_each(|position| self.note_bad(self.entry_of(position).frame_in_queue()));
         }
     }
 
@@ -280,14 +280,13 @@ impl Tier {
     /// as many survive, where a read has failed, and each page once. It costs writes and no more: a second
     /// chance never takes the room that a group for the front needs ([`Reserve::StageOut`]), so the front
     /// moves on as ever.
-    fn choose_survivors(&self, group: u64, head: &GroupHead) -> Vec<u64> {
+    fn choose_survivors(&self, group: Position, head: &GroupHead) -> Vec<Position> {
         let config = self.geometry.config();
         if config.design != Design::FaceGsc {
             return Vec::new();
         }
         let directory = self.directory();
-        let mut referenced: Vec<u64> = self
-            .pages_of(group, head)
+        let mut referenced: Vec<Position> = Position::each(self.pages_of(group, head))
             .filter(|&position| self.survives(directory.state(self.entry_of(position))))
             .collect();
         let excess = referenced.len().saturating_sub(config.survivors_max as usize);
@@ -298,20 +297,20 @@ impl Tier {
 
     /// Appends a page of one of the batch's groups at the rear again; false if it must leave after all.
     fn second_chance(&self, page: BatchPage, record: &Record) -> bool {
-        let old_frame = self.entry_of(page.position);
+        let old_entry = self.entry_of(page.position);
         let directory = self.directory();
-        let id = directory.id(old_frame);
+        let id = directory.id(old_entry);
         let RecordKind::Page { id: recorded, lsn, checksum, .. } = record.kind else { return false };
         if recorded != id {
             return false;
         }
-        let shard = directory.lock(directory.slot(&id), self.owner);
+        let shard = directory.lock(directory.hashed(&id), self.owner);
         // Invariant 7: it keeps its version, so it must still be the newest when it is appended.
-        let newest = shard.find(&id) == Some(old_frame);
+        let newest = shard.find(&id) == Some(old_entry);
         if !newest && !planted::is(Bug::SecondChanceUnchecked) {
             return false;
         }
-        let state = directory.state(old_frame);
+        let state = directory.state(old_entry);
         let mut flags = state & !(VALID | REFERENCED | HEAD);
         let dirty = flags & DIRTY != 0 && !planted::is(Bug::SecondChanceRecordedClean);
         let kind = RecordKind::Page { id, dirty, second_chance: true, lost: false, lsn, checksum, home: 0 };
@@ -329,7 +328,7 @@ impl Tier {
 
     /// The records of the pages of one of the batch's groups, from the summary that was read with them; none
     /// if that is damaged.
-    pub(crate) fn batch_records(&self, group: u64, head: &GroupHead) -> Vec<Record> {
+    pub(crate) fn batch_records(&self, group: Position, head: &GroupHead) -> Vec<Record> {
         let Some((summary, records)) = self.batch_summary(group, head) else { return Vec::new() };
         (0..records)
             .filter_map(|index| GroupSummary::record(summary, index))

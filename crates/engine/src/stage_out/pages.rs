@@ -21,7 +21,7 @@ use mezzanine_ground::region::Word;
 use crate::core::Tier;
 use crate::directory::{GroupHead, VALID, WRITTEN, needs_disk};
 use crate::failure::latch::Failure;
-use crate::ids::{IdRange, PageId};
+use crate::ids::{EntryNumber, IdRange, PageId, Position};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::PLACE_BITS;
@@ -38,7 +38,7 @@ impl Tier {
     }
 
     /// The groups from the front that the batch carries: position and head of each.
-    pub(crate) fn batch_groups(&self) -> impl Iterator<Item = (u64, GroupHead)> {
+    pub(crate) fn batch_groups(&self) -> impl Iterator<Item = (Position, GroupHead)> {
         let end = self.control().batch.end();
         let mut next = self.control().batch.position();
         std::iter::from_fn(move || {
@@ -52,7 +52,7 @@ impl Tier {
     }
 
     /// The positions of the pages of a group.
-    pub(crate) fn pages_of(&self, position: u64, head: &GroupHead) -> std::ops::Range<u64> {
+    pub(crate) fn pages_of(&self, position: Position, head: &GroupHead) -> std::ops::Range<Position> {
         self.page_position(position, 0)..self.page_position(position, head.pages.into())
     }
 
@@ -60,7 +60,7 @@ impl Tier {
     ///
     /// # Panics
     /// If none does.
-    pub(crate) fn group_at(&self, position: u64) -> GroupHead {
+    pub(crate) fn group_at(&self, position: Position) -> GroupHead {
         let head = self.directory().head(self.entry_of(position));
         head.unwrap_or_else(|| panic!("the queue holds no group at position {position}"))
     }
@@ -68,7 +68,7 @@ impl Tier {
     /// The batch's pages.
     pub(crate) fn batch_list(&self) -> impl Iterator<Item = BatchPage> {
         self.batch_words()[..self.control().batch.pages() as usize].iter().map(|word| BatchPage {
-            position: word.get() >> PLACE_BITS,
+            position: Position::from_number(word.get() >> PLACE_BITS),
             place: word.get() & ((1 << PLACE_BITS) - 1),
         })
     }
@@ -77,7 +77,8 @@ impl Tier {
     pub(crate) fn set_batch_list(&self, pages: &[BatchPage]) {
         for (word, page) in self.batch_words().iter().zip(pages) {
             let narrow = planted::is(Bug::PositionsNarrow);
-            let position = if narrow { page.position & u64::from(u32::MAX) } else { page.position };
+            let position = page.position.number();
+            let position = if narrow { position & u64::from(u32::MAX) } else { position };
             word.set(position << PLACE_BITS | page.place);
             planted::outside("batch: one page listed");
         }
@@ -147,7 +148,7 @@ impl Tier {
     }
 
     /// Whether the version at a position is still the newest and still to be written.
-    pub(crate) fn position_needs_disk(&self, position: u64) -> bool {
+    pub(crate) fn position_needs_disk(&self, position: Position) -> bool {
         needs_disk(self.directory().state(self.entry_of(position)))
     }
 
@@ -160,13 +161,13 @@ impl Tier {
             self.control().batch.carries(Load::Groups) && page.position >= self.control().batch.end()
         };
         for page in self.batch_list().filter(|page| !refused.contains(page) && !stays(page)) {
-            let frame = self.entry_of(page.position);
-            let id = directory.id(frame);
-            let shard = directory.lock(directory.slot(&id), self.owner);
+            let entry = self.entry_of(page.position);
+            let id = directory.id(entry);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
             // The frame is not given to another page while the batch holds it.
             let newest = shard.find(&id);
-            if directory.state(frame) & VALID != 0 && newest == Some(frame) {
-                shard.set_flags(frame, WRITTEN | flags);
+            if directory.state(entry) & VALID != 0 && newest == Some(entry) {
+                shard.set_flags(entry, WRITTEN | flags);
                 planted::inside("disk written: one page marked");
             } else if let Some(newer) = newest.filter(|_| planted::is(Bug::WrittenForNewerVersion)) {
                 shard.set_flags(newer, WRITTEN | flags);
@@ -189,15 +190,15 @@ impl Tier {
             (Stage::Idle, _) => false,
             // What is being looked for is not known yet, or the list is being replaced.
             (Stage::Scanning, _) | (Stage::Reading | Stage::ToReread, Load::Drain | Load::Leaving) => true,
-            (Stage::Reading | Stage::ToReread, Load::Groups) => {
-                self.batch_groups().any(|(position, head)| self.pages_of(position, &head).any(within))
-            }
+            (Stage::Reading | Stage::ToReread, Load::Groups) => self
+                .batch_groups()
+                .any(|(position, head)| Position::each(self.pages_of(position, &head)).any(within)),
             _ => self.batch_list().any(|page| within(page.position)),
         }
     }
 
     /// A dirty page can be neither read nor dropped: stage-out ends here.
-    pub(crate) fn batch_stuck(&self, position: u64) {
+    pub(crate) fn batch_stuck(&self, position: Position) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         control.batch.sticks();
@@ -224,14 +225,14 @@ impl Tier {
         }
     }
 
-    /// The frame on which a position lies.
+    /// The entry of what was appended at a position.
     #[inline]
-    pub(crate) fn entry_of(&self, position: u64) -> u32 {
+    pub(crate) fn entry_of(&self, position: Position) -> EntryNumber {
         self.ring().entry_of(position)
     }
 
     /// Byte offset on flash of the frame at `position`.
-    pub(crate) fn offset_of(&self, position: u64) -> u64 {
+    pub(crate) fn offset_of(&self, position: Position) -> u64 {
         let frame = self.placement().frame_at(self.entry_of(position));
         self.geometry.offset_of_frame(frame)
     }

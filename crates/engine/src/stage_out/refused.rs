@@ -26,7 +26,7 @@ use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
-use crate::ids::{IdRange, PageId};
+use crate::ids::{EntryNumber, IdRange, PageId, Position, Version};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -36,7 +36,7 @@ use crate::stage_out::unreadable::version_of;
 /// What a page is appended again as.
 pub(crate) struct Again {
     pub(crate) kind: RecordKind,
-    pub(crate) version: Option<(u32, u64)>,
+    pub(crate) version: Option<(u32, Version)>,
     pub(crate) flags: u32,
 }
 
@@ -142,8 +142,10 @@ impl Tier {
             return false;
         }
         let directory = self.directory();
-        let of_range = |frame| directory.state(frame) & VALID != 0 && range.contains(&directory.id(frame));
-        !(control.ends.front()..control.ends.rear()).any(|position| of_range(self.entry_of(position)))
+        let of_range =
+            |entry: EntryNumber| directory.state(entry) & VALID != 0 && range.contains(&directory.id(entry));
+        !Position::each(control.ends.front()..control.ends.rear())
+            .any(|position| of_range(self.entry_of(position)))
     }
 
     /// So many pages were dropped at rest: as many others may be appended again in their stead. Where
@@ -202,11 +204,14 @@ impl Tier {
             Load::Drain => {
                 let directory = self.directory();
                 for page in refused {
-                    let frame = self.entry_of(page.position);
-                    self.drain_refused(&directory.id(frame), directory.state(frame));
+                    let entry = self.entry_of(page.position);
+                    self.drain_refused(&directory.id(entry), directory.state(entry));
                 }
             }
-            Load::Leaving => self.placement().batch_refused(refused),
+            Load::Leaving => {
+                let entries = refused.iter().map(|page| self.entry_of(page.position));
+                self.placement().batch_refused(&entries.collect::<Vec<_>>());
+            }
         }
     }
 
@@ -221,7 +226,7 @@ impl Tier {
             let mut groups = self.batch_groups();
             let holding = groups.find(|(group, head)| self.pages_of(*group, head).contains(&page.position));
             let Some((group, head)) = holding else { continue };
-            if !self.front_needed(group) && !planted::is(Bug::RefusedAheadOfNeed) {
+            if !self.group_needed(group) && !planted::is(Bug::RefusedAheadOfNeed) {
                 self.leave_at_front(group);
                 return;
             }
@@ -247,15 +252,15 @@ impl Tier {
     /// Appends a refused page again, unless it need not go to disk any more.
     fn carry_on(&self, page: BatchPage, record: Option<&Record>) -> Carried {
         let directory = self.directory();
-        let frame = self.entry_of(page.position);
-        let id = directory.id(frame);
-        let shard = directory.lock(directory.slot(&id), self.owner);
-        let state = directory.state(frame);
-        if shard.find(&id) != Some(frame) || !needs_disk(state) {
+        let entry = self.entry_of(page.position);
+        let id = directory.id(entry);
+        let shard = directory.lock(directory.hashed(&id), self.owner);
+        let state = directory.state(entry);
+        if shard.find(&id) != Some(entry) || !needs_disk(state) {
             return Carried::Done;
         }
         let (version, lsn) = version_of(record, &id);
-        let checksum = directory.checksum(frame);
+        let checksum = directory.checksum(entry);
         let dirty = !planted::is(Bug::RefusedCarriedClean);
         let kind = RecordKind::Page { id, dirty, second_chance: true, lost: false, lsn, checksum, home: 0 };
         if !self.may_carry(page.position) {
@@ -265,7 +270,7 @@ impl Tier {
         match self.append_again(&shard, page, &Again { kind, version, flags }, Reserve::Refused) {
             true => {
                 let _guard = self.control().lock.lock(self.owner);
-                self.too_many_carried(1, page.position);
+                self.too_many_carried(1, page.position.number());
                 Carried::Done
             }
             false => Carried::NoRoom,
@@ -283,12 +288,12 @@ impl Tier {
     ) -> bool {
         let Again { kind, version, flags } = *again;
         let RecordKind::Page { id, checksum, .. } = kind else { return false };
-        let old_frame = self.entry_of(page.position);
-        let state = self.directory().state(old_frame);
+        let old_entry = self.entry_of(page.position);
+        let state = self.directory().state(old_entry);
         let replaced = Some(crate::groups::group::Replaced { state, position: page.position });
         let Some(place) = self.append(kind, version, reserve, replaced) else { return false };
         // Invariant 5: no write covers the frames that its contents came from.
-        assert_ne!(place.frame, old_frame, "a page would be overwritten by its own copy");
+        assert_ne!(place.entry, old_entry, "a page would be overwritten by its own copy");
         planted::inside("appended again: place given out");
         let bytes = self.batch_bytes(page.place, self.geometry.page_size());
         self.region.copy_in(place.memory, bytes);
@@ -296,7 +301,7 @@ impl Tier {
             shard.unlink(linked);
         }
         planted::inside("appended again: old frame unlinked");
-        shard.link(place.frame, &id, flags, checksum);
+        shard.link(place.entry, &id, flags, checksum);
         planted::inside("appended again: linked, not counted as filled");
         self.filled(place);
         true
@@ -304,9 +309,9 @@ impl Tier {
 
     /// Whether one more refused page, from this position, may be appended again within this revolution of the
     /// queue.
-    fn may_carry(&self, position: u64) -> bool {
+    fn may_carry(&self, position: Position) -> bool {
         let _guard = self.control().lock.lock(self.owner);
-        !self.too_many_carried(0, position)
+        !self.too_many_carried(0, position.number())
     }
 
     /// Counts refused pages that stay. Whether that was too much for one revolution: half of the frames. One

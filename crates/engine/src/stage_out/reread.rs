@@ -20,6 +20,7 @@ use crate::config::{PAGE_SIZE_MIN, PROBES, probes_asked};
 use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, SUPERBLOCK_BYTES};
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -184,13 +185,13 @@ impl Tier {
     }
 
     /// Whether the summary of one of the batch's groups was read, all of it.
-    pub(crate) fn batch_summary_whole(&self, group: u64, head: &GroupHead) -> bool {
+    pub(crate) fn batch_summary_whole(&self, group: Position, head: &GroupHead) -> bool {
         self.batch_summary(group, head).is_some()
     }
 
     /// The summary of one of the batch's groups, if it was read and is that group's: its bytes, and the
     /// number of its records.
-    pub(crate) fn batch_summary(&self, group: u64, head: &GroupHead) -> Option<(&[u8], usize)> {
+    pub(crate) fn batch_summary(&self, group: Position, head: &GroupHead) -> Option<(&[u8], usize)> {
         let bytes = self.geometry.summary_frames() as usize * self.geometry.page_size();
         let summary = self.batch_bytes(group - self.control().batch.position(), bytes);
         let (header, checksum) = GroupSummary::decode(summary).ok()?;

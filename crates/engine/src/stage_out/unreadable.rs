@@ -27,7 +27,7 @@ use crate::directory::{
 };
 use crate::format::{Record, RecordKind};
 use crate::groups::group::Reserve;
-use crate::ids::{IdRange, PageId, Position};
+use crate::ids::{EntryNumber, IdRange, PageId, Position, Version};
 use crate::placement::Carried;
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
@@ -58,12 +58,12 @@ pub(crate) enum Unread {
     /// Only flash has a page, and nobody needs its frame yet: another read may bring it.
     NotNeeded,
     /// Only flash had the page at this position, and it cannot be given up.
-    OnlyCopy(u64),
+    OnlyCopy(Position),
 }
 
 /// Version and log position of a page that is appended again: those of its record, if that is known and is
 /// the page's; else it gets the next version. Under the lock of its shard it is the newest anyway.
-pub(crate) fn version_of(record: Option<&Record>, id: &PageId) -> (Option<(u32, u64)>, u64) {
+pub(crate) fn version_of(record: Option<&Record>, id: &PageId) -> (Option<(u32, Version)>, u64) {
     match record.map(|record| (record, &record.kind)) {
         Some((record, RecordKind::Page { id: recorded, lsn, .. })) if recorded == id => {
             (Some((record.epoch, record.version)), *lsn)
@@ -81,7 +81,7 @@ impl Tier {
 
     /// Whether a page of a group at the front is still to be done something for; where the read failed, also
     /// whether it could be had again after a crash.
-    pub(crate) fn matters(&self, position: u64, failed: bool) -> bool {
+    pub(crate) fn matters(&self, position: Position, failed: bool) -> bool {
         let state = self.directory().state(self.entry_of(position));
         let valid = state & VALID != 0 && self.reads_whole_groups();
         self.position_needs_disk(position) || valid && (failed || self.survives(state))
@@ -92,16 +92,16 @@ impl Tier {
     ///
     /// # Errors
     /// If it is lost, and cannot be carried on, or would be if its frame were needed.
-    pub(crate) fn judge_unreadable(&self, position: u64, needed: bool) -> Result<(), Unread> {
+    pub(crate) fn judge_unreadable(&self, position: Position, needed: bool) -> Result<(), Unread> {
         planted::outside("unreadable: not judged yet");
         let directory = self.directory();
-        let frame = self.entry_of(position);
-        let id = directory.id(frame);
-        let shard = directory.lock(directory.slot(&id), self.owner);
-        if shard.find(&id) != Some(frame) && !planted::is(Bug::DeadPageMissed) {
+        let entry = self.entry_of(position);
+        let id = directory.id(entry);
+        let shard = directory.lock(directory.hashed(&id), self.owner);
+        if shard.find(&id) != Some(entry) && !planted::is(Bug::DeadPageMissed) {
             return Ok(());
         }
-        let state = directory.state(frame);
+        let state = directory.state(entry);
         // One that was lost before, and not carried on, is being dropped, and was counted.
         if is_lost(state) && !planted::is(Bug::LostCountedAgain) {
             return Ok(());
@@ -117,7 +117,7 @@ impl Tier {
         }
         self.control().counters.unreadable.count(1);
         if !self.flash_is_silent() {
-            self.note_bad(self.placement().frame_at(frame));
+            self.note_bad(self.placement().frame_at(entry));
         }
         if state & DIRTY == 0 && !planted::is(Bug::DeadPageMissed) {
             // Without room it leaves all the same: that costs something only if a crash comes before the
@@ -132,7 +132,7 @@ impl Tier {
             return Err(Unread::OnlyCopy(position));
         }
         self.drain_misses(&id, state);
-        match self.placement().carry_lost(&shard, frame) {
+        match self.placement().carry_lost(&shard, entry) {
             Carried::Appended => {}
             Carried::Dropped if planted::is(Bug::LostCountedAgain) => {}
             // It is gone in a moment, and nobody has lost it.
@@ -155,19 +155,19 @@ impl Tier {
         let control = self.control();
         if control.lost.get() >= self.lost_max() && !planted::is(Bug::RewrittenStaysLost) {
             // Some may have been written anew.
-            control.lost.set(self.lost_frames().count() as u64);
+            control.lost.set(self.lost_entries().count() as u64);
         }
         control.lost.get() < self.lost_max()
     }
 
-    /// The frames that stand for lost pages, as they are passed.
-    fn lost_frames(&self) -> impl Iterator<Item = u32> + '_ {
+    /// The entries that stand for lost pages, as they are passed.
+    fn lost_entries(&self) -> impl Iterator<Item = EntryNumber> + '_ {
         let directory = self.directory();
-        (0..self.geometry.entries() as u32).filter(move |&frame| is_lost(directory.state(frame)))
+        EntryNumber::all(self.geometry.entries()).filter(move |&entry| is_lost(directory.state(entry)))
     }
 
     /// Whether the page at a position at the front is lost, or would be.
-    pub(crate) fn waits_at_front(&self, position: u64) -> bool {
+    pub(crate) fn waits_at_front(&self, position: Position) -> bool {
         let state = self.directory().state(self.entry_of(position));
         is_lost(state) || needs_disk(state)
     }
@@ -179,14 +179,14 @@ impl Tier {
             return Vec::new();
         }
         let directory = self.directory();
-        let named = |frame: u32| {
+        let named = |entry: EntryNumber| {
             // The entry may have become another page's since: then this name may be half of each, and leads
             // elsewhere.
-            let id = directory.id(frame);
-            let shard = directory.lock(directory.slot(&id), self.owner);
-            (shard.find(&id) == Some(frame) && is_lost(directory.state(frame))).then_some(id)
+            let id = directory.id(entry);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
+            (shard.find(&id) == Some(entry) && is_lost(directory.state(entry))).then_some(id)
         };
-        let mut lost: Vec<PageId> = self.lost_frames().filter_map(named).collect();
+        let mut lost: Vec<PageId> = self.lost_entries().filter_map(named).collect();
         lost.sort_unstable();
         lost
     }
@@ -198,14 +198,14 @@ impl Tier {
     }
 
     /// Appends the pages of one of the batch's groups that were lost before.
-    pub(crate) fn carry_lost(&self, group: u64, head: &GroupHead) -> Result<(), Unread> {
+    pub(crate) fn carry_lost_of(&self, group: Position, head: &GroupHead) -> Result<(), Unread> {
         let directory = self.directory();
-        let lost = |position: &u64| is_lost(directory.state(self.entry_of(*position)));
-        let Some(first) = self.pages_of(group, head).find(lost) else { return Ok(()) };
+        let lost = |position: &Position| is_lost(directory.state(self.entry_of(*position)));
+        let Some(first) = Position::each(self.pages_of(group, head)).find(lost) else { return Ok(()) };
         let records = self.batch_records(group, head);
-        for position in (first..self.pages_of(group, head).end).filter(lost) {
+        for position in Position::each(first..self.pages_of(group, head).end).filter(lost) {
             let id = directory.id(self.entry_of(position));
-            let shard = directory.lock(directory.slot(&id), self.owner);
+            let shard = directory.lock(directory.hashed(&id), self.owner);
             if shard.find(&id) != Some(self.entry_of(position)) || planted::is(Bug::LostNotCarried) {
                 continue;
             }
@@ -224,12 +224,12 @@ impl Tier {
     pub(crate) fn append_lost(
         &self,
         shard: &LockedShard<'_>,
-        position: u64,
+        position: Position,
         record: Option<&Record>,
     ) -> Carried {
         let directory = self.directory();
-        let frame = self.entry_of(position);
-        let (id, state, checksum) = (directory.id(frame), directory.state(frame), directory.checksum(frame));
+        let entry = self.entry_of(position);
+        let (id, state, checksum) = (directory.id(entry), directory.state(entry), directory.checksum(entry));
         let (version, lsn) = version_of(record, &id);
         let kind =
             RecordKind::Page { id, dirty: true, second_chance: true, lost: true, lsn, checksum, home: 0 };
@@ -244,10 +244,10 @@ impl Tier {
         planted::inside("unreadable: place given out");
         let nothing = NOTHING.repeat(self.geometry.page_size() / NOTHING.len());
         self.region.copy_in(place.memory, &nothing);
-        shard.unlink(frame);
+        shard.unlink(entry);
         // Staging memory does not have it.
         let flags = state & !(VALID | REFERENCED | HEAD) | LOST | HOMED;
-        shard.link(place.frame, &id, flags, checksum);
+        shard.link(place.entry, &id, flags, checksum);
         shard.changed();
         planted::inside("unreadable: linked, not counted as filled");
         self.filled(place);
@@ -272,9 +272,9 @@ impl Tier {
     /// with a clean page.
     pub fn on_disk(&self, id: &PageId, page: &FlashPage) -> bool {
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
-        let newest = shard.find(id).filter(|&frame| self.position_of(frame) == page.position.0);
-        newest.is_some_and(|frame| self.state_says_on_disk(directory.state(frame), page.position))
+        let shard = directory.lock(directory.hashed(id), self.owner);
+        let newest = shard.find(id).filter(|&entry| self.position_of(entry) == page.position);
+        newest.is_some_and(|entry| self.state_says_on_disk(directory.state(entry), page.position))
     }
 
     /// Whether `bytes`, which the host has read from the page's place on disk, are this very version of it:
@@ -287,7 +287,7 @@ impl Tier {
 
     /// See [`Self::on_disk`]. Under the lock of the page's shard, so that its frame has not left.
     pub(crate) fn state_says_on_disk(&self, state: u32, position: Position) -> bool {
-        let synced = self.placement().is_synced(position.0);
+        let synced = self.placement().is_synced(position);
         let left_behind = state & WRITTEN != 0 && synced && !planted::is(Bug::SyncedCountsAsLost);
         state & DIRTY == 0 || left_behind
     }
@@ -300,13 +300,13 @@ impl Tier {
     /// [`NoRoom`]: nothing was done. A host that cannot wait forgets the page all the same; disk has it.
     pub fn bury_clean(&self, id: &PageId, page: &FlashPage) -> Result<bool, NoRoom> {
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
-        let Some(frame) = shard.find(id) else { return Ok(false) };
-        let same = frame == self.entry_of(page.position.0) && self.position_of(frame) == page.position.0;
-        if !same || !self.state_says_on_disk(directory.state(frame), page.position) {
+        let shard = directory.lock(directory.hashed(id), self.owner);
+        let Some(entry) = shard.find(id) else { return Ok(false) };
+        let same = entry == self.entry_of(page.position) && self.position_of(entry) == page.position;
+        if !same || !self.state_says_on_disk(directory.state(entry), page.position) {
             return Ok(false);
         }
-        self.note_bad(self.placement().frame_at(frame));
+        self.note_bad(self.placement().frame_at(entry));
         self.bury(id, Reserve::Foreground)
     }
 }

@@ -41,7 +41,7 @@ fn a_resize_that_flash_states_is_finished_and_not_forgotten() {
 fn a_note_before_the_cut_is_kept() -> bool {
     let mut host = Host::new(&pairs(), 1);
     for block in 0.. {
-        let rear = host.tier.rear().0;
+        let rear = host.tier.rear().number();
         if rear > 1024 && (460..470).contains(&(rear % 512)) {
             host.tier.begin_resize(480).unwrap();
         }

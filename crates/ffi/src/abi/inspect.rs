@@ -115,7 +115,7 @@ unsafe fn put_held(pages: &[HeldPage], out: *mut MezzHeld) -> usize {
     for (to, page) in out.iter_mut().zip(pages) {
         to.write(MezzHeld {
             page: MezzPage::from(&page.id),
-            position: page.flash.position.0,
+            position: page.flash.position.number(),
             dirty: page.flash.dirty,
             referenced: page.referenced,
             staged: page.staged,

@@ -120,7 +120,7 @@ fn read_groups(file: &File, superblock: &Superblock, first_frame: u64, frames: u
 
 /// The frames of groups that nothing calls durable.
 fn unproven_frames(groups: &[Group], superblock: &Superblock, summary: u64, frames: u64) -> HashSet<u64> {
-    let stated = groups.iter().map(|group| group.summary.durable).max().unwrap_or(0);
+    let stated = groups.iter().map(|group| group.summary.durable).max().unwrap_or_default();
     let durable = stated.max(superblock.known_end());
     let last = groups.iter().filter(|group| group.summary.sequence >= durable);
     last.flat_map(|group| {

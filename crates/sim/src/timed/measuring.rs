@@ -43,7 +43,7 @@ impl World<'_> {
     fn is_filled(&mut self, rounds: u64) -> bool {
         match self.tier {
             Some(tier) if self.setup.writes_in_place() => self.measure.looks.is_filled(tier, rounds),
-            Some(tier) => tier.rear().0 >= rounds * tier.geometry().frames(),
+            Some(tier) => tier.rear().number() >= rounds * tier.geometry().frames(),
             None => self.counts.evicted >= 2 * rounds * u64::from(self.pool.frames()),
         }
     }

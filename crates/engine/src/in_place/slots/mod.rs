@@ -42,7 +42,7 @@ use mezzanine_ground::region::{REGION_ALIGNMENT, Region, StateWord, Word, shared
 use super::{HomeState, InPlace};
 use crate::config::{PlacedGeometry, SlotGeometry};
 use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SlotEntry};
-use crate::ids::PageId;
+use crate::ids::{PageId, Version};
 use crate::planted::{self, Bug};
 
 states! {
@@ -116,6 +116,16 @@ struct Trace {
 }
 
 shared!(SlotControl, Slot, Trace);
+
+impl Slot {
+    fn durable(&self) -> Version {
+        Version::from_number(self.durable.get())
+    }
+
+    fn barred(&self) -> Version {
+        Version::from_number(self.barred.get())
+    }
+}
 
 /// Byte offsets of the parts in a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -256,19 +266,15 @@ impl<'r> Slots<'r> {
     }
 
     /// For tests.
-    pub(super) fn check(&self, home: u32, state: HomeState, version: u64) {
+    pub(super) fn check(&self, home: u32, state: HomeState, version: Version) {
         let (slot, control) = (self.slot(home), self.control);
         if self.is_valid(home) {
             assert!(
                 matches!(state, HomeState::Used | HomeState::Leaving),
                 "a valid slot is that of a page that is there: home {home}"
             );
-            assert_eq!(slot.durable.get(), version, "a valid slot is that of a durable version: home {home}");
-            assert_ne!(
-                slot.barred.get(),
-                version,
-                "no slot is valid whose page is being replaced: home {home}"
-            );
+            assert_eq!(slot.durable(), version, "a valid slot is that of a durable version: home {home}");
+            assert_ne!(slot.barred(), version, "no slot is valid whose page is being replaced: home {home}");
         }
         if state == HomeState::Free {
             assert!(self.is_clear(home), "a free home has no slot on flash: home {home}");
@@ -291,7 +297,7 @@ impl InPlace<'_> {
             let bytes = entry.encode(&self.uuid, *home);
             slots.region.copy_in(slots.layout.image + *home as usize * SLOT_BYTES, &bytes);
             slots.slot(*home).valid.store(1, Relaxed);
-            slots.slot(*home).durable.set(entry.version);
+            slots.slot(*home).durable.set(entry.version.number());
         }
     }
 

@@ -8,7 +8,7 @@ use crate::directory::Directory;
 use crate::failure::latch::Failure;
 use crate::format::{RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES, SlotEntry};
 use crate::groups::group::StagingGroup;
-use crate::ids::PageId;
+use crate::ids::{EntryNumber, PageId, Version};
 use crate::in_place::{HomeState, Homes, InPlace};
 use crate::planted::{self, Bug};
 
@@ -47,13 +47,13 @@ impl Homes<'_> {
     /// Makes the slot of a page valid, if flash and disk have the page; a page that disk may not have waits.
     fn validate(&self, slots: &Slots<'_>, directory: &Directory<'_>, uuid: &[u8; 16], home: u32) {
         let there = self.home(home);
-        let (version, slot) = (there.version.get(), slots.slot(home));
-        let durable = slot.durable.get() == version;
-        let barred = slot.barred.get() == version && !planted::is(Bug::SlotValidWhileReplaced);
+        let (version, slot) = (there.version(), slots.slot(home));
+        let durable = slot.durable() == version;
+        let barred = slot.barred() == version && !planted::is(Bug::SlotValidWhileReplaced);
         if self.state(home) != HomeState::Used || !durable || barred || slots.is_valid(home) {
             return;
         }
-        let entry = there.entry.load(Relaxed);
+        let entry = there.entry();
         let id = directory.id(entry);
         if !slots.on_disk(&id) {
             slots.wait_for_disk(home);
@@ -71,7 +71,7 @@ impl InPlace<'_> {
     /// Whether the host must not write another version of a page to disk yet, since flash may still say that
     /// the older one is what disk has: it carries out jobs and asks again. Otherwise it may from now on.
     /// Under the lock of the page's shard; `older` is its entry.
-    pub(crate) fn slot_holds_back(&self, id: &PageId, older: Option<u32>) -> bool {
+    pub(crate) fn slot_holds_back(&self, id: &PageId, older: Option<EntryNumber>) -> bool {
         let homes = self.homes();
         let Some(slots) = homes.slots else { return false };
         // Of a device that has failed nothing is believed any more: see `failure`.
@@ -127,9 +127,9 @@ impl InPlace<'_> {
     }
 
     /// The pages that a group wrote to their homes are durable. Under the control lock.
-    pub(crate) fn pages_durable(&self, slot: &StagingGroup) {
-        let memory = self.group_memory(slot.sequence()) + SUMMARY_HEADER_BYTES;
-        for index in 0..slot.records() as usize {
+    pub(crate) fn pages_durable(&self, group: &StagingGroup) {
+        let memory = self.group_memory(group.sequence()) + SUMMARY_HEADER_BYTES;
+        for index in 0..group.records() as usize {
             let mut bytes = [0; RECORD_BYTES];
             self.region.copy_out(memory + index * RECORD_BYTES, &mut bytes);
             match Record::decode(&bytes) {
@@ -144,12 +144,12 @@ impl InPlace<'_> {
     }
 
     /// A version is durable in its home. Under the control lock.
-    fn version_durable(&self, home: u32, version: u64) {
+    fn version_durable(&self, home: u32, version: Version) {
         let homes = self.homes();
         let Some(slots) = homes.slots else { return };
         let _guard = homes.lock(self.owner);
-        if homes.home(home).version.get() == version {
-            slots.slot(home).durable.set(version);
+        if homes.home(home).version() == version {
+            slots.slot(home).durable.set(version.number());
             homes.validate(&slots, &self.directory(), &self.uuid, home);
         }
     }

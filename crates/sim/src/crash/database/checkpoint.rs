@@ -11,7 +11,7 @@
 
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
-    DrainScope, DrainState, DrainTicket, IdRange, Mark, RedoPoint, SyncMode, SyncState, SyncTicket,
+    DrainScope, DrainState, DrainTicket, IdRange, Mark, RedoPoint, Sequence, SyncMode, SyncState, SyncTicket,
 };
 
 use super::log::Lsn;
@@ -30,7 +30,7 @@ pub(super) struct Checkpoint {
     /// Whether the disk alone suffices from this checkpoint on.
     pub(super) drains: bool,
     /// Groups that were durable when the tier had been synced for it.
-    synced: u64,
+    synced: Sequence,
     phase: Phase,
 }
 
@@ -141,7 +141,8 @@ impl Server<'_> {
             let begun = self.tier.request_drain(&DrainScope { before: Some(mark), range: None });
             self.world.trace(|| format!("a drain before {mark:?}: {begun:?}"));
         }
-        self.checkpoint = Some(Checkpoint { redo, mark, drains, synced: 0, phase: Phase::WritingPages });
+        self.checkpoint =
+            Some(Checkpoint { redo, mark, drains, synced: Sequence::ZERO, phase: Phase::WritingPages });
     }
 
     /// Makes the tier know the redo pointer that the control file will have.

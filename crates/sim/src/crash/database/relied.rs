@@ -2,6 +2,7 @@
 //! has nothing from before it, so a tier that is adopted without one of them, and without a word, has lost
 //! pages for good, whatever harm was done to flash.
 
+use mezzanine_engine::Sequence;
 use mezzanine_engine::format::Superblock;
 
 use super::log::Lsn;
@@ -14,15 +15,15 @@ pub(crate) struct Relied {
     origin_epoch: u32,
     redo: Lsn,
     /// Those before this one.
-    groups: u64,
+    groups: Sequence,
 }
 
 impl Relied {
     /// Of a checkpoint with this redo pointer that had this many groups synced. Where slots say themselves
     /// what lies in them, groups are no more than what is written together.
-    pub(crate) fn on(superblock: &Superblock, groups: u64, redo: Lsn) -> Self {
+    pub(crate) fn on(superblock: &Superblock, groups: Sequence, redo: Lsn) -> Self {
         let Superblock { tier_uuid, origin_epoch, .. } = *superblock;
-        let groups = if superblock.config.design.has_slots() { 0 } else { groups };
+        let groups = if superblock.config.design.has_slots() { Sequence::ZERO } else { groups };
         Self { tier_uuid, origin_epoch, redo, groups }
     }
 

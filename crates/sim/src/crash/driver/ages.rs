@@ -3,6 +3,7 @@
 
 use mezzanine_device::memory::{MemoryDevice, Random};
 use mezzanine_engine::format::{Age, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
+use mezzanine_engine::{Position, Sequence, Version};
 
 /// Where numbers of 64 bits outgrow a narrower type, or a field that shares its word with another one. The
 /// last is half of what a version may reach in a record, which has 48 bits for it.
@@ -24,9 +25,9 @@ fn draw(random: &mut Random) -> Age {
     Age {
         epoch,
         generation: below(64),
-        sequence: below(1024),
-        position: below(4096),
-        version: below(4096),
+        sequence: Sequence::from_number(below(1024)),
+        position: Position::from_number(below(4096)),
+        version: Version::from_number(below(4096)),
         segment: below(64),
     }
 }

@@ -2,7 +2,7 @@
 //! processes.
 
 use mezzanine_device::Device;
-use mezzanine_engine::SyncMode;
+use mezzanine_engine::{Sequence, SyncMode};
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::pages::{Found, Written};
 
@@ -21,8 +21,8 @@ use crate::crash::driver::{Invariant, Stop};
 #[derive(Debug, Clone, Copy)]
 struct Checkpoint {
     redo: Lsn,
-    /// Groups that were durable when the tier had been synced for it; 0 without a tier.
-    synced: u64,
+    /// Groups that were durable when the tier had been synced for it; none without a tier.
+    synced: Sequence,
     phase: Phase,
 }
 
@@ -365,7 +365,7 @@ impl<'w> Server<'w> {
                 self.host().checkpoint_marked();
             }
             self.world.trace(|| format!("checkpoint {redo} begins"));
-            self.checkpoint = Some(Checkpoint { redo, synced: 0, phase: Phase::WritingPages });
+            self.checkpoint = Some(Checkpoint { redo, synced: Sequence::ZERO, phase: Phase::WritingPages });
             return Ok(());
         };
         let phase = match phase {
@@ -377,7 +377,7 @@ impl<'w> Server<'w> {
                 if self.tier_in_use()? {
                     let written = self.host().checkpoint_written(all);
                     self.must("write a checkpoint", written)?;
-                    synced = self.hosts.first().map_or(0, |host| host.tier().durable_groups());
+                    synced = self.hosts.first().map_or(Sequence::ZERO, |host| host.tier().durable_groups());
                 }
                 Phase::SyncingFiles
             }

@@ -357,7 +357,7 @@ impl Mix {
             superblock.nonce_of(epoch).map(|nonce| nonce.iter().map(|byte| format!("{byte:02x}")).collect());
         let groups = groups_on(flash, &superblock);
         sidecar.field("nonce") == nonce.as_deref()
-            && (epoch == superblock.epoch || groups == superblock.epoch_sequence)
+            && (epoch == superblock.epoch || groups == superblock.epoch_sequence.number())
             && sidecar.number("groups").unwrap_or(0) <= groups
     }
 
@@ -418,7 +418,8 @@ impl ReadFlash for Flash<'_> {
 fn groups_on(flash: &Image, superblock: &Superblock) -> u64 {
     let Ok(geometry) = superblock.config.geometry() else { return 0 };
     let region = Region::heap(geometry.region_bytes());
-    Tier::recover(region, superblock, 1, &mut Flash(flash)).map_or(0, |found| found.superblock.epoch_sequence)
+    Tier::recover(region, superblock, 1, &mut Flash(flash))
+        .map_or(0, |found| found.superblock.epoch_sequence.number())
 }
 
 /// What a file may contain.
