@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use mezzanine_ground::random::Random;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 
 /// Points within which priorities change, as powers of two.
@@ -39,33 +40,24 @@ enum Kind {
 /// One order per seed.
 pub(crate) struct Orders {
     seeds: Range<u64>,
-    random: u64,
+    random: Random,
     points: u64,
     kind: Kind,
 }
 
 impl Orders {
     pub(crate) fn new(seeds: Range<u64>) -> Self {
-        Self { seeds, random: 0, points: 0, kind: Kind::Random { stay_permille: 0 } }
-    }
-
-    /// SplitMix64.
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        Self { seeds, random: Random::new(0), points: 0, kind: Kind::Random { stay_permille: 0 } }
     }
 
     fn draw_kind(&mut self, seed: u64) -> Kind {
         if seed % 2 == 1 {
-            let stay_permille = STAYS[(self.draw() % STAYS.len() as u64) as usize];
+            let stay_permille = *self.random.pick(&STAYS);
             return Kind::Random { stay_permille };
         }
-        let length = 1 << (LENGTHS.start + self.draw() % (LENGTHS.end - LENGTHS.start));
-        let changes = 1 + self.draw() % CHANGES_MAX;
-        let changes = (0..changes).map(|_| self.draw() % length).collect();
+        let length = 1 << (LENGTHS.start + self.random.below(LENGTHS.end - LENGTHS.start));
+        let changes = 1 + self.random.below(CHANGES_MAX);
+        let changes = (0..changes).map(|_| self.random.below(length)).collect();
         Kind::Priorities { of: BTreeMap::new(), changes, lowest: 0 }
     }
 }
@@ -73,7 +65,7 @@ impl Orders {
 impl Scheduler for Orders {
     fn new_execution(&mut self) -> Option<Schedule> {
         let seed = self.seeds.next()?;
-        self.random = seed;
+        self.random = Random::new(seed);
         self.points = 0;
         HELD.set(false);
         self.kind = self.draw_kind(seed);
@@ -85,7 +77,7 @@ impl Scheduler for Orders {
         {
             return Some(current);
         }
-        let (drawn, point) = (self.draw(), self.points);
+        let (drawn, point) = (self.random.next_u64(), self.points);
         self.points += 1;
         match &mut self.kind {
             Kind::Random { stay_permille } => {
@@ -119,6 +111,6 @@ impl Scheduler for Orders {
     }
 
     fn next_u64(&mut self) -> u64 {
-        self.draw()
+        self.random.next_u64()
     }
 }

@@ -2,7 +2,8 @@
 //! does after a failed sync: it stops, and starts again from what is durable; the device is restarted and has
 //! lost what was not flushed. What may be lost at that is in [`super::giving_up`].
 
-use mezzanine_device::memory::{Operation, Random, splitmix};
+use mezzanine_device::memory::Operation;
+use mezzanine_ground::random::{Random, splitmix};
 
 use super::scenario::Tearing;
 use super::world::World;

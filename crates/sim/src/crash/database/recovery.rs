@@ -2,9 +2,9 @@
 //! the redo pointer ([`super::logging`]).
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::splitmix;
 use mezzanine_engine::format::{Superblock, TierState, read_superblock};
 use mezzanine_engine::{Blank, Recovered, RecoveryError, Tier};
+use mezzanine_ground::random::splitmix;
 
 use super::checkpoint::redo_point;
 use super::jobs::SERVER;

@@ -8,7 +8,8 @@
 
 use std::fmt::Display;
 
-use mezzanine_device::memory::{Power, Random, splitmix};
+use mezzanine_device::memory::Power;
+use mezzanine_ground::random::{Random, splitmix};
 
 use super::course::Course;
 use super::excerpt::Excerpt;

@@ -13,8 +13,9 @@
 use std::fmt::Display;
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::{Operation, Random, splitmix};
+use mezzanine_device::memory::Operation;
 use mezzanine_engine::{Failure, PageId, given_up_page};
+use mezzanine_ground::random::{Random, splitmix};
 
 use super::running::Server;
 use super::scenario::PAGE;

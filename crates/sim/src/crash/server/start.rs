@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex};
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::splitmix;
 use mezzanine_engine::LastingMemory;
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::startup::{Adoption, Start, Started};
+use mezzanine_ground::random::splitmix;
 
 use super::machine::{Relations, redo_point};
 use super::scenario::PAGE;

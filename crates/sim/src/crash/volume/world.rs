@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::splitmix;
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
+use mezzanine_ground::random::splitmix;
 use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeError, VolumeStatistics};
 
 use super::failing::Faults;

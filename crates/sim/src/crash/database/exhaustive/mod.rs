@@ -14,7 +14,8 @@ mod step;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use mezzanine_device::memory::{MemoryDevice, Random};
+use mezzanine_device::memory::MemoryDevice;
+use mezzanine_ground::random::Random;
 
 use super::server::Server;
 use super::world::World;

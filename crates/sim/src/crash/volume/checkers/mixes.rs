@@ -23,9 +23,10 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::{Image, Random};
+use mezzanine_device::memory::Image;
 use mezzanine_engine::format::{Superblock, read_superblock};
 use mezzanine_engine::{Admission, ReadError, ReadFlash, Region, SyncMode, Tier, TierConfig};
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{VolumeConfig, VolumeError, VolumeErrorKind};
 
 use super::pairing;
