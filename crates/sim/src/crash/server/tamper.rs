@@ -92,7 +92,7 @@ impl World {
     pub(super) fn may_be_foreign(&self) -> bool {
         let image = self.machine.flash.snapshot();
         let marker = self.marker.0.read().unwrap_or_default();
-        let is_named = |uuid: [u8; 16]| marker.contains(&hex(&uuid));
+        let is_named = |uuid: [u8; 16]| marker.contains(&hex::encode(uuid));
         let found = SUPERBLOCK_OFFSETS.map(|offset| Superblock::decode(&superblock(&image, offset)));
         let newest = found.iter().flatten().max_by_key(|superblock| superblock.generation);
         if let Some(newest) = newest {
@@ -210,9 +210,4 @@ fn set_version(bytes: &mut [u8], version: u32) {
         let checksum = crc32c::crc32c(&bytes[..end]);
         bytes[end..].copy_from_slice(&checksum.to_le_bytes());
     }
-}
-
-/// As the marker writes a tier's name.
-fn hex(uuid: &[u8; 16]) -> String {
-    uuid.iter().map(|byte| format!("{byte:02x}")).collect()
 }
