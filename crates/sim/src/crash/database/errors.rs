@@ -25,7 +25,7 @@ impl World {
         let reads = Random::new(splitmix(after ^ self.life.random.clone().next_u64())).chance(1, 3);
         let operation = if reads { Operation::Read } else { operation };
         self.failing = Some(Planned::on(self.machine.device(failing), failing, operation, after));
-        self.trace(|| format!("to fail: {:?}, after {after}", self.failing));
+        self.life.tell(|| format!("to fail: {:?}, after {after}", self.failing));
         self.life.coverage.errors_planned += 1;
     }
 
@@ -45,7 +45,7 @@ impl World {
     /// The database has stopped because a device failed.
     pub(super) fn device_failed(&mut self) {
         let seed = self.life.random.next_u64();
-        self.trace(|| format!("{:?} has failed", self.failing));
+        self.life.tell(|| format!("{:?} has failed", self.failing));
         match self.failing {
             Some(planned) => self.machine.device(planned.failing).power_cut(seed),
             None => unreachable!("only a device that is to fail fails"),

@@ -138,7 +138,7 @@ fn session(world: &mut World, work: impl FnOnce(&mut Server<'_>) -> Result<(), S
     let mut server = Server::new(world, &tier, superblock);
     let done = server.redo().and_then(|()| work(&mut server));
     done?;
-    world.power_is_on()?;
+    world.life.power_is_on()?;
     world.count(&tier);
     Ok(())
 }
@@ -165,7 +165,7 @@ fn play(world: &mut World, trace: &[Step], stop: u64) -> Result<(), Stop> {
                 }
                 server.world.life.random = Random::new(1);
                 step.take(server)?;
-                server.world.power_is_on()?;
+                server.world.life.power_is_on()?;
             }
             Ok(())
         })?;
