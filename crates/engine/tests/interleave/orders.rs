@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use mezzanine_ground::random::Random;
+use mezzanine_ground::random::splitmix_sequence;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 
 /// Points within which priorities change, as powers of two.
@@ -40,24 +40,34 @@ enum Kind {
 /// One order per seed.
 pub(crate) struct Orders {
     seeds: Range<u64>,
-    random: Random,
+    /// Of SplitMix64: how many orders find a race that was planted depends on the sequence.
+    random: Box<dyn Iterator<Item = u64> + Send>,
     points: u64,
     kind: Kind,
 }
 
 impl Orders {
     pub(crate) fn new(seeds: Range<u64>) -> Self {
-        Self { seeds, random: Random::new(0), points: 0, kind: Kind::Random { stay_permille: 0 } }
+        Self {
+            seeds,
+            random: Box::new(splitmix_sequence(0)),
+            points: 0,
+            kind: Kind::Random { stay_permille: 0 },
+        }
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.random.next().expect("a sequence without an end")
     }
 
     fn draw_kind(&mut self, seed: u64) -> Kind {
         if seed % 2 == 1 {
-            let stay_permille = *self.random.pick(&STAYS);
+            let stay_permille = STAYS[(self.draw() % STAYS.len() as u64) as usize];
             return Kind::Random { stay_permille };
         }
-        let length = 1 << (LENGTHS.start + self.random.below(LENGTHS.end - LENGTHS.start));
-        let changes = 1 + self.random.below(CHANGES_MAX);
-        let changes = (0..changes).map(|_| self.random.below(length)).collect();
+        let length = 1 << (LENGTHS.start + self.draw() % (LENGTHS.end - LENGTHS.start));
+        let changes = 1 + self.draw() % CHANGES_MAX;
+        let changes = (0..changes).map(|_| self.draw() % length).collect();
         Kind::Priorities { of: BTreeMap::new(), changes, lowest: 0 }
     }
 }
@@ -65,7 +75,7 @@ impl Orders {
 impl Scheduler for Orders {
     fn new_execution(&mut self) -> Option<Schedule> {
         let seed = self.seeds.next()?;
-        self.random = Random::new(seed);
+        self.random = Box::new(splitmix_sequence(seed));
         self.points = 0;
         HELD.set(false);
         self.kind = self.draw_kind(seed);
@@ -77,7 +87,7 @@ impl Scheduler for Orders {
         {
             return Some(current);
         }
-        let (drawn, point) = (self.random.next_u64(), self.points);
+        let (drawn, point) = (self.draw(), self.points);
         self.points += 1;
         match &mut self.kind {
             Kind::Random { stay_permille } => {
@@ -111,6 +121,6 @@ impl Scheduler for Orders {
     }
 
     fn next_u64(&mut self) -> u64 {
-        self.random.next_u64()
+        self.draw()
     }
 }
