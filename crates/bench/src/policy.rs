@@ -3,19 +3,20 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use mezzanine_ground::random::Random;
 use mezzanine_ground::replacement::Policy;
 use mezzanine_sim::policy::{Access, Cache, Distances};
 
 use crate::report::{Outcome, Row, Scale, median};
 use crate::timing::ROUNDS;
-use crate::workload::Random;
+use crate::workload::zipf_block;
 
 pub(crate) fn run(scale: Scale) -> Outcome {
     let pages = scale.pick(1_000_000, 10_000);
     let frames = pages / 10;
     let mut random = Random::new(1);
     let accesses: Vec<_> = (0..scale.pick(10_000_000, 20_000))
-        .map(|_| random.zipf_block(pages))
+        .map(|_| zipf_block(&mut random, pages))
         .map(|block| Access::read(block as u32))
         .collect();
     // Whatever the policy, a simulator looks up where a page is. So nothing can be faster than that alone.

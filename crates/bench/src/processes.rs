@@ -16,9 +16,10 @@ use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
     Blank, Design, Job, PageId, ReadError, ReadFlash, Region, StageIn, StageKind, Tier, TierConfig,
 };
+use mezzanine_ground::random::Random;
 
 use crate::report::{Outcome, Row, Scale, median};
-use crate::workload::Random;
+use crate::workload::zipf_page;
 
 const PAGE: usize = 4096;
 const ROUNDS: usize = 5;
@@ -126,7 +127,7 @@ fn stage_in(tier: &Tier, id: &PageId) {
 /// Operations per microsecond.
 fn work(tier: &Tier, load: Load, pages: u64, seed: u64, time: Duration) -> f64 {
     let mut random = Random::new(seed);
-    let ids: Vec<PageId> = (0..100_000).map(|_| random.zipf_page(pages)).collect();
+    let ids: Vec<PageId> = (0..100_000).map(|_| zipf_page(&mut random, pages)).collect();
     let mut out = vec![0; PAGE];
     let (start, mut operations) = (Instant::now(), 0u64);
     loop {

@@ -4,10 +4,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use mezzanine_engine::{Lookup, PageId};
+use mezzanine_ground::random::Random;
 
 use crate::host::MemoryHost;
 use crate::report::median;
-use crate::workload::Random;
+use crate::workload::zipf_page;
 
 pub(crate) const PAGE: usize = 4096;
 /// Rounds of which the median counts.
@@ -38,7 +39,7 @@ impl Work {
 /// `count` accesses to `pages` pages.
 pub(crate) fn ids(seed: u64, count: u64, pages: u64) -> Vec<PageId> {
     let mut random = Random::new(seed);
-    (0..count).map(|_| random.zipf_page(pages)).collect()
+    (0..count).map(|_| zipf_page(&mut random, pages)).collect()
 }
 
 fn lookups(host: &MemoryHost, ids: &[PageId]) -> f64 {

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use mezzanine_device::{AlignedBuf, Device, DirectIo, FileDevice, OpenOptions};
 use mezzanine_engine::TierConfig;
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{AttachOptions, MemorySidecar, Volume, VolumeConfig, VolumeFile};
 
 use crate::report::{Outcome, Row, Scale, median};
-use crate::workload::Random;
 
 const PAGE: u64 = 8192;
 const NO_TIER: &str = "the volume has given up its tier";
@@ -64,7 +64,7 @@ fn writes(volume: &Volume, file: &VolumeFile, pages: u64) -> Outcome {
     let mut random = Random::new(4);
     let mut order: Vec<u64> = (0..pages).collect();
     for at in (1..order.len()).rev() {
-        order.swap(at, (random.next() % (at as u64 + 1)) as usize);
+        order.swap(at, random.below(at as u64 + 1) as usize);
     }
     let mut page = AlignedBuf::zeroed(PAGE as usize);
     for (n, block) in order.iter().enumerate() {
@@ -107,13 +107,13 @@ fn hits(
     for _ in 0..rounds {
         let start = Instant::now();
         for _ in 0..reads {
-            file.read_at(&mut page, random.next() % pages * PAGE)?;
+            file.read_at(&mut page, random.below(pages) * PAGE)?;
         }
         ours.push(start.elapsed().as_nanos() as f64 / reads as f64 / 1e3);
         let start = Instant::now();
         for _ in 0..reads {
             // Where the groups lie that were just written; never a hole of the file.
-            flash.read_at(&mut page, (first + random.next() % pages) * PAGE)?;
+            flash.read_at(&mut page, (first + random.below(pages)) * PAGE)?;
         }
         bare.push(start.elapsed().as_nanos() as f64 / reads as f64 / 1e3);
     }

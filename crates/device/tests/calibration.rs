@@ -2,10 +2,8 @@
 //! mechanics and queueing theory say they must.
 #![allow(clippy::unwrap_used)]
 
-mod scratch;
-
 use mezzanine_device::model::{self, ClosedLoop, Model, OperationKind, Outcome, Timing, closed_loop};
-use scratch::Numbers;
+use mezzanine_ground::random::{Random, splitmix_sequence};
 
 const OPERATIONS: u64 = 20_000;
 
@@ -14,9 +12,11 @@ fn random(model: &Model, kind: OperationKind, clients: usize, span: f64) -> Outc
     let timing = model.timing().unwrap();
     let len = model.figures.random_request_bytes;
     let blocks = (model.capacity_bytes as f64 * span) as u64 / len;
-    let mut numbers = Numbers::new(20_261_120);
+    // The addresses with which the models were compared with what was published. With others the figures are up
+    // to one percent away from these.
+    let mut numbers = splitmix_sequence(20_261_120);
     let setup = ClosedLoop { clients, warm_up: OPERATIONS / 4, operations: OPERATIONS };
-    closed_loop(&*timing, setup, |_| timing.operation(kind, numbers.next() % blocks * len, len))
+    closed_loop(&*timing, setup, |_| timing.operation(kind, numbers.next().unwrap() % blocks * len, len))
 }
 
 /// A closed loop of requests that follow one another.
@@ -209,10 +209,10 @@ fn a_write_cache_answers_at_once_and_a_flush_pays_for_it() {
     let model = model::find("cheetah-15k-cached").unwrap();
     let timing = model.timing().unwrap();
     let mut state = timing.idle();
-    let mut numbers = Numbers::new(7);
+    let mut numbers = Random::new(7);
     let mut now = 0;
     for _ in 0..30 {
-        let address = numbers.next() % model.capacity_bytes;
+        let address = numbers.below(model.capacity_bytes);
         now = finish(&*timing, &mut state, now, timing.operation(OperationKind::Write, address, 4096));
     }
     assert!(now < 2_000_000, "thirty cached writes took {now} ns");
@@ -231,10 +231,10 @@ fn a_cloud_volume_is_bound_by_the_tighter_of_its_limits() {
     let model = model::find("cloud-volume").unwrap();
     let timing = model.timing().unwrap();
     let setup = ClosedLoop { clients: 16, warm_up: 100, operations: 3_000 };
-    let mut numbers = Numbers::new(3);
+    let mut numbers = Random::new(3);
     for (len, per_second) in [(4096, 3000.0), (16_384, 3000.0), (131_072, 125e6 / 131_072.0)] {
         let outcome = closed_loop(&*timing, setup, |_| {
-            timing.operation(OperationKind::Read, numbers.next() % (1 << 24) * len, len)
+            timing.operation(OperationKind::Read, numbers.below(1 << 24) * len, len)
         });
         assert_near(&format!("{len} bytes"), outcome.per_second, per_second, 0.01);
     }

@@ -13,7 +13,8 @@ use mezzanine_device::{
     Attachment, Device, DeviceErrorKind, DirectIo, Drive, FileDevice, MemoryDevice, OpenOptions, Request,
     model,
 };
-use scratch::{Numbers, Scratch};
+use mezzanine_ground::random::Random;
+use scratch::Scratch;
 
 fn drive(name: &str, scale: f64) -> Arc<Drive> {
     Drive::open_shared(model::find(name).unwrap(), None, scale).unwrap()
@@ -89,14 +90,14 @@ fn a_disk_serves_a_deep_queue_faster_in_real_time_too() {
     let spread = drive.spread_to_cover(16 << 20, 1.0);
     let attachment = Attachment { spread, ..Attachment::default() };
     let device = drive.attach_as(memory(16 << 20), attachment);
-    let mut numbers = Numbers::new(1);
+    let mut numbers = Random::new(1);
     let mut per_second = |depth: usize, batches: usize| {
         let before = drive.statistics();
         for _ in 0..batches {
             let mut buffers = vec![[0_u8; 4096]; depth];
             let mut batch: Vec<Request<'_>> = buffers
                 .iter_mut()
-                .map(|buf| Request::Read { offset: numbers.next() % 4096 * 4096, buf })
+                .map(|buf| Request::Read { offset: numbers.below(4096) * 4096, buf })
                 .collect();
             assert!(device.run(&mut batch).iter().all(Result::is_ok));
         }
@@ -117,10 +118,10 @@ fn a_database_that_keeps_to_a_small_part_of_the_disk_seeks_less() {
         // As far apart as the part of the disk is wide, whatever that is.
         let spread = drive.spread_to_cover(16 << 20, span);
         let device = drive.attach_as(memory(16 << 20), Attachment { spread, span, ..Attachment::default() });
-        let mut numbers = Numbers::new(3);
+        let mut numbers = Random::new(3);
         let mut page = [0_u8; 4096];
         for _ in 0..300 {
-            device.read_at(&mut page, numbers.next() % 4096 * 4096).unwrap();
+            device.read_at(&mut page, numbers.below(4096) * 4096).unwrap();
         }
         let used = drive.statistics();
         used.busy_ns as f64 / used.reads as f64 / 1e3
@@ -136,10 +137,10 @@ fn a_database_that_keeps_to_a_small_part_of_the_disk_seeks_less() {
 fn a_batch_larger_than_the_queue_of_the_drive_is_taken_in_parts() {
     let drive = drive("cheetah-15k-x4", 0.001);
     let device = drive.attach(memory(32 << 20), 0);
-    let mut numbers = Numbers::new(2);
+    let mut numbers = Random::new(2);
     let page = [3; 512];
     let mut batch: Vec<Request<'_>> =
-        (0..2_000).map(|_| Request::Write { offset: numbers.next() % 65_536 * 512, buf: &page }).collect();
+        (0..2_000).map(|_| Request::Write { offset: numbers.below(65_536) * 512, buf: &page }).collect();
     assert!(device.run(&mut batch).iter().all(Result::is_ok));
     let statistics = drive.statistics();
     assert_eq!((statistics.writes, statistics.bytes_written), (2_000, 2_000 * 512));
@@ -267,12 +268,12 @@ fn use_until_killed(directory: &Path) {
         for thread in 0..3 {
             let device = drive.attach(memory(1 << 20), 0);
             scope.spawn(move || {
-                let mut numbers = Numbers::new(thread);
+                let mut numbers = Random::new(thread);
                 loop {
                     let mut buffers = [[0_u8; 512]; 8];
                     let mut batch: Vec<Request<'_>> = buffers
                         .iter_mut()
-                        .map(|buf| Request::Read { offset: numbers.next() % 2048 * 512, buf })
+                        .map(|buf| Request::Read { offset: numbers.below(2048) * 512, buf })
                         .collect();
                     assert!(device.run(&mut batch).iter().all(Result::is_ok));
                 }
@@ -287,7 +288,7 @@ fn users_killed_at_any_moment_leave_a_drive_that_works() {
     let directory = scratch.path("");
     let drive = hot_drive(&directory);
     let device = drive.attach(memory(1 << 20), 0);
-    let mut numbers = Numbers::new(20_261_120);
+    let mut numbers = Random::new(20_261_120);
     for round in 0..15 {
         let mut children = [spawn("hot", &directory), spawn("hot", &directory)];
         let before = drive.statistics().reads;
@@ -296,12 +297,12 @@ fn users_killed_at_any_moment_leave_a_drive_that_works() {
             assert!(began.elapsed() < Duration::from_secs(30), "round {round}: nobody gets anything done");
             std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_micros(numbers.next() % 20_000));
+        std::thread::sleep(Duration::from_micros(numbers.below(20_000)));
         for child in &mut children {
             child.kill().unwrap();
         }
         for _ in 0..50 {
-            device.read_at(&mut [0; 512], numbers.next() % 2048 * 512).unwrap();
+            device.read_at(&mut [0; 512], numbers.below(2048) * 512).unwrap();
         }
         for child in &mut children {
             child.wait().unwrap();

@@ -9,7 +9,8 @@ use std::os::unix::fs::symlink;
 use mezzanine_device::{
     AlignedBuf, Device, DeviceErrorKind, DirectIo, FileDevice, IoEngine, OpenOptions, Request,
 };
-use scratch::{Numbers, Scratch};
+use mezzanine_ground::random::Random;
+use scratch::Scratch;
 
 fn options(direct: DirectIo, engine: IoEngine) -> OpenOptions {
     OpenOptions { direct, engine, ..OpenOptions::read_write_create() }
@@ -38,17 +39,19 @@ fn random_batches_leave_the_bytes_of_a_plain_array() {
     const LEN: usize = 1 << 20;
     let scratch = Scratch::new("batches");
     for device in all_ways(&scratch) {
-        let mut numbers = Numbers::new(20_261_120);
+        let mut numbers = Random::new(20_261_120);
         let mut model = vec![0_u8; LEN];
         device.set_len(LEN as u64).unwrap();
         for round in 0..60 {
             // One slice of the file for each request, so that requests of a batch do not overlap.
-            let count = 1 + numbers.below(40);
+            let count = 1 + numbers.below(40) as usize;
             let slice = LEN / count;
+            let half = slice as u64 / 2;
             let aligned = round % 3 == 0;
             let ranges: Vec<(usize, usize)> = (0..count)
                 .map(|index| {
-                    let (mut skip, mut len) = (numbers.below(slice / 2), 1 + numbers.below(slice / 2));
+                    let (mut skip, mut len) =
+                        (numbers.below(half) as usize, 1 + numbers.below(half) as usize);
                     if aligned {
                         (skip, len) = (skip & !4095, (len & !4095).max(4096).min(slice & !4095));
                         if slice < 8192 {

@@ -1,24 +1,22 @@
 //! What holds for every model whatever it is asked: an outcome belongs to the arrivals, not to who asks when.
 #![allow(clippy::unwrap_used)]
 
-mod scratch;
-
 use mezzanine_device::model::{self, OperationKind, Progress, Ticket, Timing};
-use scratch::Numbers;
+use mezzanine_ground::random::Random;
 
 /// Arrivals at random moments: kind, address, length.
 fn arrivals(timing: &dyn Timing, seed: u64, count: usize) -> Vec<(u64, model::Operation)> {
-    let (mut numbers, mut now) = (Numbers::new(seed), 1_000);
+    let (mut numbers, mut now) = (Random::new(seed), 1_000);
     (0..count)
         .map(|_| {
-            now += 1 + numbers.next() % 3_000_001;
+            now += 1 + numbers.below(3_000_001);
             let kind = match numbers.below(8) {
                 0 => return (now, model::Operation::FLUSH),
                 1..=4 => OperationKind::Read,
                 _ => OperationKind::Write,
             };
             let len = 512 << numbers.below(10);
-            (now, timing.operation(kind, numbers.next(), len))
+            (now, timing.operation(kind, numbers.next_u64(), len))
         })
         .collect()
 }

@@ -38,7 +38,14 @@ fn host(path: &Path, config: &TierConfig) -> Host {
     let recovered = Tier::recover(Region::owning(memory), &superblock, 1, &mut flash).unwrap();
     let page_size = geometry.page_size();
     let (tier, superblock) = (recovered.tier, recovered.superblock);
-    Host { tier, superblock, flash, disk: Default::default(), page_size, seed: 1 }
+    Host {
+        tier,
+        superblock,
+        flash,
+        disk: Default::default(),
+        page_size,
+        numbers: mezzanine_ground::random::Random::new(1),
+    }
 }
 
 fn attach(path: &Path, owner: u32) -> Result<Tier, AttachError> {

@@ -42,7 +42,14 @@ fn host((mut flash, superblock): (Flash, Superblock), seed: u64) -> Host {
     let recovered = flash.recover(&superblock).unwrap();
     let page_size = recovered.tier.geometry().page_size();
     let (tier, superblock) = (recovered.tier, recovered.superblock);
-    Host { tier, superblock, flash, disk: HashMap::new(), page_size, seed }
+    Host {
+        tier,
+        superblock,
+        flash,
+        disk: HashMap::new(),
+        page_size,
+        numbers: mezzanine_ground::random::Random::new(seed),
+    }
 }
 
 /// Pages and what they hold, as their writer knows them.

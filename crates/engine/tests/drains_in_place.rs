@@ -15,6 +15,7 @@ use mezzanine_engine::{
     Design, DrainScope, DrainState, DrainTicket, Job, PageId, PolicyParameters, StageIn, StageKind, Tier,
     TierConfig,
 };
+use mezzanine_ground::random::Random;
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 40;
@@ -79,28 +80,25 @@ impl Slow<'_> {
 /// had no job: how many dirty pages the drains have left, none of which came later.
 fn left_dirty(design: Design, seed: u64) -> u64 {
     let mut host = Host::new(&config(design), seed);
-    let mut drawn = seed;
-    let mut random = move |below: u64| {
-        drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (drawn >> 33) % below
-    };
+    let mut random = Random::new(seed);
     let Host { tier, flash, disk, .. } = &mut host;
     let mut slow = Slow { tier, flash, disk, syncing: None };
     for round in 0..20 {
-        for _ in 0..random(100) {
-            let id = PageId::volume(1, random(PAGES));
+        for _ in 0..random.below(100) {
+            let id = PageId::volume(1, random.below(PAGES));
             while slow.tier.stage_in(&id, &page(PAGE, round), StageKind::Dirty, 0) == StageIn::Full {
                 assert!(slow.step_or_sync(), "{design}, seed {seed}: a full tier must have a job");
             }
-            while random(3) != 0 && slow.step() {}
-            let _ = random(40) == 0 && slow.sync_ends();
+            while random.below(3) != 0 && slow.step() {}
+            let _ = random.below(40) == 0 && slow.sync_ends();
         }
         let ticket = slow.tier.request_drain(&DrainScope { before: None, range: None }).unwrap();
         while !slow.is_done(&ticket) {
-            if random(8) == 0 {
+            if random.below(8) == 0 {
                 slow.tier.abandon(9).unwrap();
             }
-            let moved = if random(16) == 0 { slow.sync_ends() || slow.step() } else { slow.step_or_sync() };
+            let moved =
+                if random.below(16) == 0 { slow.sync_ends() || slow.step() } else { slow.step_or_sync() };
             assert!(moved, "{design}, seed {seed}: a drain must have a job");
         }
         let (_, dirty) = slow.tier.valid_and_dirty();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use common::{Host, page};
 use mezzanine_engine::planted::{Bug, at_points, set};
 use mezzanine_engine::{Job, Lookup, PageId, StageIn, StageKind, SyncState, Tier, TierConfig};
+use mezzanine_ground::random::Random;
 
 mod common;
 
@@ -77,10 +78,9 @@ fn old_version_returns(bug: Option<Bug>, at_most: Duration) -> bool {
         });
         let end = Instant::now() + at_most;
         let mut versions = [0u64; PAGES as usize];
-        let (mut older, mut random) = (false, 1u64);
+        let (mut older, mut random) = (false, Random::new(1));
         while !older && Instant::now() < end {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let block = (random >> 33) % PAGES;
+            let block = random.below(PAGES);
             let (id, version) = (PageId::volume(1, block), &mut versions[block as usize]);
             older = read(&tier, &flash, &id).is_some_and(|found| found != page(4096, *version));
             *version += 1;

@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mezzanine_engine::{Design, IdRange, Job, Lookup, PageId, StageIn, StageKind, Tier, TierConfig};
+use mezzanine_ground::random::Random;
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 1500;
@@ -27,17 +28,6 @@ struct World {
     newest: Vec<AtomicU64>,
     over: AtomicBool,
     lookups: AtomicU64,
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
 }
 
 fn id(block: u64) -> PageId {
@@ -102,7 +92,7 @@ impl World {
 
     /// The only writer: its versions count up. Now and then it writes to disk itself and invalidates.
     fn write(&self, writes: u64) {
-        let mut random = Random(3);
+        let mut random = Random::new(3);
         for version in 1..=writes {
             let block = block(&mut random);
             let page = common::page(PAGE, version);
@@ -135,7 +125,7 @@ impl World {
 
     /// Reads pages, most of them few, and offers what it missed.
     fn read(&self, seed: u64) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut page = vec![0; PAGE];
         let mut lookups = 0;
         while !self.over.load(Ordering::Acquire) {

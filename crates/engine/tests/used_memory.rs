@@ -16,6 +16,7 @@ use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
     AttachError, Blank, Design, PageId, Recovered, RecoveryError, Region, SyncMode, Tier, TierConfig,
 };
+use mezzanine_ground::random::Random;
 
 mod common;
 
@@ -95,7 +96,7 @@ fn host(recovered: Recovered, mut flash: Flash, seed: u64) -> Host {
     }
     let page_size = recovered.tier.geometry().page_size();
     let (tier, superblock) = (recovered.tier, recovered.superblock);
-    Host { tier, superblock, flash, disk: Default::default(), page_size, seed }
+    Host { tier, superblock, flash, disk: Default::default(), page_size, numbers: Random::new(seed) }
 }
 
 fn live(host: &mut Host, steps: u64) {
@@ -139,15 +140,10 @@ fn left(config: &TierConfig, how: Left) -> (Vec<u8>, Superblock) {
 }
 
 fn prepare(memory: &mut Memory, before: Before, config: &TierConfig) {
-    let mut random = 0x1234_5678_9ABC_DEF1u64;
+    let mut random = Random::new(1);
     match before {
         Before::Ones => memory.fill(|| 0xFF),
-        Before::Random => memory.fill(|| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random as u8
-        }),
+        Before::Random => memory.fill(|| random.next_u64() as u8),
         Before::Tier | Before::PoisonedTier => {
             let geometry = config.geometry().unwrap();
             let superblock = Superblock::new(&geometry, [3; 16], [9; 16]);

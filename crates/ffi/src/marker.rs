@@ -283,13 +283,7 @@ impl Marker {
 
     /// The session's nonce; zeros if it has none.
     pub(crate) fn session_nonce(&self) -> Nonce {
-        let mut nonce = Nonce::default();
-        for (byte, digits) in nonce.iter_mut().zip(self.session.as_bytes().chunks(2)) {
-            let parsed =
-                std::str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok());
-            *byte = parsed.unwrap_or_default();
-        }
-        nonce
+        Nonce::from_hex(&self.session).unwrap_or_default()
     }
 
     /// The same for a tier that nobody needs any more: its device has failed.

@@ -2,17 +2,12 @@
 #![allow(missing_docs)]
 
 use mezzanine_fuzzed::{group, image, region, segment, sidecar, superblock, trace, volume};
+use mezzanine_ground::random::splitmix_sequence;
 
 /// Bytes of a seed: many are small numbers and zeros, because most fields are.
 fn bytes(seed: u64, len_max: u64) -> Vec<u8> {
-    let mut state = seed;
-    let mut draw = move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    };
+    let mut numbers = splitmix_sequence(seed);
+    let mut draw = || numbers.next().expect("a sequence without an end");
     let len = draw() % len_max;
     let plain = draw() % 2 == 0;
     (0..len)

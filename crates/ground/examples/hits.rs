@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use mezzanine_ground::random::Random;
 use mezzanine_ground::replacement::{PageKey, Policy, Replacement, Visitor};
 
 const FRAMES: u32 = 1000;
@@ -10,12 +11,9 @@ const REQUESTS: u64 = 200_000;
 
 /// Requests that are skewed: of two random pages the lower one.
 fn requests() -> impl Iterator<Item = u64> {
-    let mut state = 1_u64;
-    let mut random = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % PAGES
-    };
-    (0..REQUESTS).map(move |_| random().min(random()).min(random()))
+    let mut random = Random::new(1);
+    let mut page = move || random.below(PAGES);
+    (0..REQUESTS).map(move |_| page().min(page()).min(page()))
 }
 
 struct Run;

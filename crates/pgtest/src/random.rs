@@ -1,15 +1,15 @@
 //! Numbers from a seed.
 
-use mezzanine_device::memory;
+use mezzanine_ground::random;
 
 /// A sequence of numbers.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(memory::Random);
+pub(crate) struct Random(random::Random);
 
 impl Random {
     /// The sequence of a seed and of what it is for, so that one use does not move the numbers of another.
     pub(crate) fn new(seed: u64, purpose: u64) -> Self {
-        Self(memory::Random::new(seed ^ memory::splitmix(purpose)))
+        Self(random::Random::new(seed ^ random::splitmix(purpose)))
     }
 
     /// The next number.

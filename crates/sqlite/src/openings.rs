@@ -30,8 +30,7 @@ const SEPARATOR: &str = ".";
 
 /// How an opening is named.
 pub(crate) fn name_of(nonce: &Nonce) -> String {
-    let digits: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
-    digits[..DIGITS].to_owned()
+    hex::encode(nonce)[..DIGITS].to_owned()
 }
 
 /// The openings that a log directory names, the first one first; `None` if it says nothing.
@@ -100,7 +99,7 @@ mod tests {
         assert!(fs::symlink_metadata(directory.join(OPENING)).unwrap().len() < 60);
 
         // What an earlier version wrote, with the half of a name that a crash has left.
-        let listed = [[1; 16], [2; 16]].map(|nonce| nonce.map(|byte| format!("{byte:02x}")).concat());
+        let listed = [[1; 16], [2; 16]].map(hex::encode::<[u8; 16]>);
         fs::remove_file(directory.join(OPENING)).unwrap();
         fs::write(directory.join(OPENING), format!("{}\n{}\n{}", listed[0], listed[1], &listed[0][..7]))
             .unwrap();

@@ -14,8 +14,9 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use mezzanine_ground::random::Random;
 use rusqlite::Connection;
-use support::{Folder, Random, check, count, flags, register, uri};
+use support::{Folder, check, count, flags, register, uri};
 
 const CYCLES: u64 = 24;
 const LIFE_MAX_MS: u64 = 300;
@@ -83,7 +84,7 @@ fn both(one: &str, two: &str) -> i64 {
 #[test]
 fn a_transaction_over_two_databases_is_whole_after_a_kill() {
     let cycles = std::env::var("MEZZANINE_ATTACHED_CYCLES").map_or(CYCLES, |value| value.parse().unwrap());
-    let mut random = Random(std::process::id().into());
+    let mut random = Random::new(std::process::id().into());
     for (number, mode) in ["delete", "persist", "truncate"].into_iter().enumerate() {
         let folder = Folder::new();
         let [one, two] =

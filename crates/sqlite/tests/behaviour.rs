@@ -4,8 +4,9 @@
 
 mod support;
 
+use mezzanine_ground::random::Random;
 use rusqlite::{Connection, OpenFlags, ffi};
-use support::{Folder, Random, check, count, journal_mode, open, open_with, pragma_text, register};
+use support::{Folder, check, count, journal_mode, open, open_with, pragma_text, register};
 
 const MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
 
@@ -65,7 +66,7 @@ fn random_workload(mode: &str, seed: u64, more: &str) {
     for side in [&model, &db] {
         side.execute_batch(SCHEMA).unwrap();
     }
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for round in 0..60 {
         let statements: Vec<String> = (0..1 + random.below(8)).map(|_| statement(&mut random)).collect();
         let rolled_back = random.below(5) == 0;

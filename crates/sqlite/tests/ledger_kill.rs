@@ -24,8 +24,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use mezzanine_ground::random::Random;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
-use support::{Folder, Random, check, count, flags, journal_mode, pragma_text, register};
+use support::{Folder, check, count, flags, journal_mode, pragma_text, register};
 
 const CYCLES: u64 = 40;
 const CLIENTS: i64 = 3;
@@ -42,9 +43,9 @@ const SCHEMA: &str = "
 
 /// What every row carries so that a page of another row is noticed.
 fn filler(client: i64, seq: i64) -> Vec<u8> {
-    let mut random = Random((client << 40 | seq) as u64);
+    let mut random = Random::new((client << 40 | seq) as u64);
     let len = 100 + random.below(700) as usize;
-    (0..len).map(|_| random.next() as u8).collect()
+    (0..len).map(|_| random.next_u64() as u8).collect()
 }
 
 /// A database on a flash file so small that the queue wraps many times in each life.
@@ -94,7 +95,7 @@ fn transfer(db: &mut Connection, client: i64, seq: i64, random: &mut Random) -> 
 
 fn client(uri: &str, client: i64, seed: u64) {
     let mut db = open(uri);
-    let mut random = Random(seed ^ (client as u64) << 32);
+    let mut random = Random::new(seed ^ (client as u64) << 32);
     let last = "SELECT max(seq) FROM ledger WHERE client = ?1";
     let mut seq: i64 = db.query_row(last, [client], |row| row.get::<_, Option<i64>>(0)).unwrap().unwrap_or(0);
     loop {
@@ -107,7 +108,7 @@ fn client(uri: &str, client: i64, seed: u64) {
 /// Tables come and go, the file shrinks and grows, indexes are rebuilt.
 fn housekeeping(uri: &str, seed: u64) {
     let db = open(uri);
-    let mut random = Random(seed ^ 0xABCD);
+    let mut random = Random::new(seed ^ 0xABCD);
     loop {
         std::thread::sleep(Duration::from_millis(20 + random.below(60)));
         let sql = match random.below(6) {
@@ -348,7 +349,7 @@ fn variable(name: &str) -> Option<u64> {
 fn ledger_cycles(cycles: u64, seed: u64) -> (i64, u64, u64) {
     const MODES: [(&str, &str); 5] =
         [("wal", ""), ("delete", ""), ("wal", "&sync_mode=through"), ("truncate", ""), ("persist", "")];
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (mut commits, mut kills, mut staged_out) = (0, 0, 0);
     let mut cycle = 0;
     while cycle < cycles {
@@ -360,7 +361,8 @@ fn ledger_cycles(cycles: u64, seed: u64) -> (i64, u64, u64) {
         for _ in 0..10.min(cycles - cycle) {
             // Some lives are so short that they end inside the opening, which recovers the one before.
             let life = if random.below(4) == 0 { 2 + random.below(60) } else { 100 + random.below(900) };
-            staged_out += run_and_kill(&uri, mode, random.next(), Duration::from_millis(life), &mut known);
+            staged_out +=
+                run_and_kill(&uri, mode, random.next_u64(), Duration::from_millis(life), &mut known);
             kills += 1;
             // And some are not followed by a check, so that one crash comes upon another.
             if random.below(4) > 0 {

@@ -9,8 +9,9 @@ use std::io::BufRead as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use mezzanine_ground::random::Random;
 use rusqlite::Connection;
-use support::{Folder, Random, check, count, flags, register, uri};
+use support::{Folder, check, count, flags, register, uri};
 
 const MODES: [(&str, &str); 6] = [
     ("delete", "normal"),
@@ -105,7 +106,7 @@ fn what_was_committed_is_there_after_a_kill_in_every_mode() {
 
 /// Kills a committer some times. What is wrong then, in words.
 fn killed(uri: &str, journal: &str, locking: &str, times: u32, planted: bool) -> Result<(), String> {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for time in 0..times {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command

@@ -16,6 +16,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use mezzanine_ground::random::splitmix;
+
 use crate::dense::Hashing;
 use crate::error::TraceError;
 use crate::input::Input;
@@ -46,15 +48,7 @@ pub(crate) fn page_of_object(object: u64, index: u64) -> u64 {
     if index == 0 {
         return object;
     }
-    // The finisher of SplitMix64, once for each of the two numbers.
-    mixed(mixed(object).wrapping_add(index))
-}
-
-fn mixed(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    splitmix(splitmix(object).wrapping_add(index))
 }
 
 /// How many records are looked at together on the way back.

@@ -4,7 +4,6 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use mezzanine_device::memory::splitmix;
 use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions, Request, prefer_huge_pages};
 use mezzanine_engine::format::{
     FORMAT_VERSION_DRAINED, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState,
@@ -15,6 +14,7 @@ use mezzanine_engine::{
     Blank, ConfigError, DrainCursor, Geometry, PolicyParameters, ReadError, ReadFlash, Recovered,
     RecoveryError, SyncMode, Tier, TierConfig, WriteFlash,
 };
+use mezzanine_ground::random::splitmix;
 
 use crate::config::{VolumeConfig, provably_clean};
 use crate::core::{TierHost, TierParts};

@@ -34,10 +34,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::splitmix;
 use mezzanine_engine::format::{Superblock, TierState, read_superblock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DrainCursor, TierConfig};
+use mezzanine_ground::random::splitmix;
 
 use crate::backing::FileInner;
 use crate::config::VolumeConfig;

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use common::bad_places::spoil;
 use common::one_file::{InUse, WRITE_BACK, begin, durable, go_round, in_use, read, write};
 use common::{Backing, Model, PAGE, config, every_configuration, formatted, open, page, random_operations};
-use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation, Random};
+use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation};
 use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_engine::format::{TierState, read_superblock};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{ReadError, ReadFlash};
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{
     Admission, Design, SidecarStore, SyncMode, Volume, VolumeErrorKind, VolumeFile, VolumeState,
 };

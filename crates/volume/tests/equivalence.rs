@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Backing, Model, config, every_configuration, formatted, open, random_operations};
-use mezzanine_device::memory::Random;
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{Admission, Design, TierConfig, VolumeConfig};
 
 fn run(seed: u64, workers: usize, guarded: bool) {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use common::{Backing, Model, PAGE, durable, formatted, open, page, random_operations, through};
 use mezzanine_device::DeviceErrorKind;
-use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Random};
+use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation};
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{SidecarStore, Volume, VolumeConfig, VolumeErrorKind, VolumeState};
 
 fn fail(device: &MemoryDevice, operation: Operation, after: u64, kind: DeviceErrorKind) {

@@ -69,11 +69,6 @@ fn field(sidecar: &[u8], name: &str) -> String {
     fields.find(|(field, _)| *field == name).map(|(_, value)| value.to_owned()).unwrap_or_default()
 }
 
-fn unhex(digits: &str) -> Vec<u8> {
-    let bytes = digits.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap());
-    bytes.map(|two| u8::from_str_radix(two, 16).unwrap()).collect()
-}
-
 fn fails(device: &MemoryDevice, after: u64) {
     let fault = Fault::Error(DeviceErrorKind::Io);
     device.inject(Injection { operation: Operation::Write, after, count: u64::MAX, fault });
@@ -282,7 +277,7 @@ fn unreadable_is_named(left: Left, on_flash: bool) -> bool {
     assert!((flash.image(), backing.sidecar.read().unwrap()) == before, "{left:?}: something changed");
     let text = error.to_string();
     let digits = remains.sidecar.as_deref().map(|bytes| field(bytes, "guard"));
-    let guard = digits.filter(|digits| !digits.is_empty()).map(|digits| unhex(&digits));
+    let guard = digits.filter(|digits| !digits.is_empty()).map(|digits| hex::decode(&digits).unwrap());
     assert_eq!(guard.is_some(), left.is_guarded(), "{left:?}");
     // The copy has nothing where nothing could be read.
     let (flash, copy) = remains.put_back();

@@ -12,12 +12,13 @@ mod common;
 use std::sync::Arc;
 
 use common::{Backing, PAGE, a_named_page_with_the_end_in_it, durable, formatted, page, through};
-use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Random};
+use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation};
 use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_engine::format::read_superblock;
 #[cfg(feature = "planted")]
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_engine::{ReadError, ReadFlash, Region, Tier};
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{
     SidecarStore, SyncMode, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile,
 };

@@ -16,9 +16,10 @@ use std::sync::Arc;
 use common::powered::PoweredSidecar;
 use common::{PAGE, every_configuration, small_tier};
 use mezzanine_device::Device;
-use mezzanine_device::memory::{MemoryDevice, Power, Random};
+use mezzanine_device::memory::{MemoryDevice, Power};
 use mezzanine_engine::format::read_superblock;
 use mezzanine_engine::{ReadError, ReadFlash};
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{
     AttachOptions, HeaderGuard, SyncMode, TierConfig, Volume, VolumeConfig, VolumeError, VolumeErrorKind,
     VolumeFile,

@@ -7,7 +7,7 @@ mod common;
 
 use common::{Backing, PAGE, config, durable, formatted, open, page};
 use mezzanine_device::Device;
-use mezzanine_device::memory::Random;
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{Admission, Design, SyncMode};
 
 #[test]

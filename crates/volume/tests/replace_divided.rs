@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use common::{PAGE, durable, page, through};
-use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Power, Random, Spent};
+use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Power, Spent};
 use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_engine::format::read_superblock;
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{ReadError, ReadFlash};
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{
     AttachOptions, HeaderGuard, PathSidecar, ReplaceOptions, SidecarStore, SyncMode, Volume, VolumeConfig,
     VolumeError, VolumeErrorKind, VolumeFile, VolumeState,

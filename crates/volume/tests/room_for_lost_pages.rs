@@ -7,8 +7,9 @@ mod common;
 use common::bad_places::spoil;
 use common::one_file::{InUse, WRITE_BACK, begin, durable};
 use common::{PAGE, page};
-use mezzanine_device::memory::{Bad, Random};
+use mezzanine_device::memory::Bad;
 use mezzanine_engine::planted::{Bug, only_with};
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{Design, VolumeConfig, VolumeError, VolumeErrorKind, VolumeState};
 
 const STEPS: u64 = 1500;

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Backing, Model, PAGE, durable, every_configuration, formatted, open, page, random_operations};
-use mezzanine_device::memory::Random;
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{VolumeConfig, VolumeErrorKind};
 
 #[test]

@@ -1,5 +1,7 @@
-//! Randomness: a small generator of its own, so that a seed means the same requests and the same population
-//! for as long as this file is unchanged, and the distributions of clauses 2.1.6 and 4.3.2.
+//! Randomness: the distributions of clauses 2.1.6 and 4.3.2, drawn from a stream of which a seed means the same
+//! requests and the same population for ever.
+
+use mezzanine_ground::random::Stream;
 
 /// The A of NURand for customer last names (clause 2.1.6).
 const A_LAST_NAME: u32 = 255;
@@ -15,41 +17,20 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
-/// xoshiro256++ (Blackman and Vigna, "Scrambled Linear Pseudorandom Number Generators"), seeded by
-/// SplitMix64.
+/// What is drawn for a part of the population or for a client.
 #[derive(Clone, Debug)]
-pub struct Random {
-    state: [u64; 4],
-}
+pub struct Random(Stream);
 
 impl Random {
     /// The stream of `seed` with these labels. Different labels give streams that have nothing to do with
     /// each other, so that parts of the population and clients can be generated in any order.
     pub fn stream(seed: u64, labels: &[u64]) -> Self {
-        let mut mixed = split_mix(seed);
-        for &label in labels {
-            mixed = split_mix(mixed ^ split_mix(label.wrapping_add(0x5851_F42D_4C95_7F2D)));
-        }
-        let mut state = [0; 4];
-        for word in &mut state {
-            mixed = mixed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            *word = split_mix(mixed);
-        }
-        Self { state }
+        Self(Stream::new(seed, labels))
     }
 
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        let [a, b, c, d] = &mut self.state;
-        let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
-        let shifted = *b << 17;
-        *c ^= *a;
-        *d ^= *b;
-        *b ^= *c;
-        *a ^= *d;
-        *c ^= shifted;
-        *d = d.rotate_left(45);
-        result
+        self.0.next_u64()
     }
 
     /// A number from `min` to `max`, both included, uniformly.
@@ -98,13 +79,6 @@ impl Random {
             out.push(char::from(b'0' + self.uniform(0, 9) as u8));
         }
     }
-}
-
-fn split_mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// The constants C of NURand (clause 2.1.6): the same for all clients of a run.

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError, DeviceErrorKind, FileDevice, OpenOptions};
+use mezzanine_ground::random::Random;
 use mezzanine_workload::Histogram;
 use serde::Serialize;
 
@@ -178,19 +179,11 @@ fn fill(device: &dyn Device, len: u64) -> Result<(), DeviceError> {
 
 /// Bytes that no drive can compress.
 fn noise(len: usize, seed: u64) -> AlignedBuf {
-    let (mut buffer, mut random) = (AlignedBuf::zeroed(len), seed);
+    let (mut buffer, mut random) = (AlignedBuf::zeroed(len), Random::new(seed));
     for word in buffer.chunks_mut(8) {
-        word.copy_from_slice(&splitmix(&mut random).to_le_bytes()[..word.len()]);
+        word.copy_from_slice(&random.next_u64().to_le_bytes()[..word.len()]);
     }
     buffer
-}
-
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// A phase under way.
@@ -273,16 +266,16 @@ impl<'r> Run<'r> {
 
     /// Sends one request after the other until the time is over.
     fn client(&self, number: u64, began: Instant) -> Histogram {
-        let mut random = self.seed.wrapping_add(number << 32);
-        let mut buffer = noise(self.len, random);
+        let seed = self.seed.wrapping_add(number << 32);
+        let (mut random, mut buffer) = (Random::new(seed), noise(self.len, seed));
         let mut histogram = Histogram::default();
         while !self.stop.load(Ordering::Relaxed) && began.elapsed() < self.time {
             let place = if self.phase.is_random() {
-                splitmix(&mut random)
+                random.below(self.places)
             } else {
-                self.next.fetch_add(1, Ordering::Relaxed)
+                self.next.fetch_add(1, Ordering::Relaxed) % self.places
             };
-            let offset = place % self.places * self.len as u64;
+            let offset = place * self.len as u64;
             match self.request(&mut buffer, offset) {
                 Ok(latency) => histogram.record(latency),
                 Err(error) => {

@@ -147,26 +147,6 @@ impl Statistics {
         ratio(self.read_response_ns + self.write_response_ns + self.flush_response_ns, self.elapsed_ns)
     }
 
-    /// Mean size of a read in bytes.
-    pub fn read_bytes_mean(&self) -> f64 {
-        ratio(self.bytes_read, self.reads)
-    }
-
-    /// Mean size of a write in bytes.
-    pub fn write_bytes_mean(&self) -> f64 {
-        ratio(self.bytes_written, self.writes)
-    }
-
-    /// Share of reads and writes that continued a recent one, 0 to 1.
-    pub fn sequential_share(&self) -> f64 {
-        ratio(self.sequential_reads + self.sequential_writes, self.reads + self.writes)
-    }
-
-    /// Mean time of a read in microseconds.
-    pub fn read_response_us_mean(&self) -> f64 {
-        ratio(self.read_response_ns, self.reads) / 1e3
-    }
-
     /// Mean time of a write in microseconds.
     pub fn write_response_us_mean(&self) -> f64 {
         ratio(self.write_response_ns, self.writes) / 1e3

@@ -132,11 +132,6 @@ impl FileDevice {
         self.opened.direct.is_some()
     }
 
-    /// Whether batches go through io_uring.
-    pub fn uses_io_uring(&self) -> bool {
-        self.batches == Batches::Ring
-    }
-
     fn error(&self, kind: DeviceErrorKind, operation: &'static str) -> DeviceError {
         DeviceError::new(kind, operation, self.describe())
     }

@@ -7,8 +7,9 @@
 //! A sector (512 bytes) that survives one write hides everything older on that sector: what a sector holds
 //! after a cut is always something it held at some moment since the flush, whatever its neighbours hold.
 
+use mezzanine_ground::random::Random;
+
 use super::image::Image;
-use super::random::Random;
 use super::window::{Fate, Survival, Unflushed};
 
 /// The largest unit in bytes that a power cut leaves whole, unless a device promises more: smaller than any

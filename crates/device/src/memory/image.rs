@@ -226,7 +226,8 @@ impl std::fmt::Debug for Image {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random::Random;
+    use mezzanine_ground::random::Random;
+
     use super::*;
 
     /// Every operation against plain bytes, on images that are copies of each other.

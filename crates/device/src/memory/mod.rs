@@ -24,8 +24,6 @@ mod fault;
 
 mod image;
 
-mod random;
-
 mod window;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,8 +33,9 @@ pub use cache::{CutReport, SECTOR_BYTES};
 pub use fault::{Fault, Injection, Operation};
 pub use image::Image;
 pub use power::{Power, Spent};
-pub use random::{Random, splitmix};
 pub use window::{Fate, Survival, Unflushed};
+
+use mezzanine_ground::random::Random;
 
 use crate::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
 use bad::BadPlaces;

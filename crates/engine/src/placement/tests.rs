@@ -254,7 +254,7 @@ impl Watched {
 
 fn conforms(host: Host, seed: u64) {
     let mut watched = Watched::new(host);
-    watched.host.seed = seed;
+    watched.host.numbers = mezzanine_ground::random::Random::new(seed);
     for step in 0..STEPS {
         watched.act();
         if step % 16 == 0 {

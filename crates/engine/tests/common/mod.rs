@@ -8,6 +8,7 @@ use mezzanine_engine::{
     Blank, IdRange, Job, Lookup, PageId, ReadError, ReadFlash, Recovered, RecoveryError, StageIn, StageKind,
     SyncState, Tier, TierConfig,
 };
+use mezzanine_ground::random::Random;
 
 pub struct Flash(pub Vec<u8>);
 
@@ -63,7 +64,7 @@ pub struct Host {
     pub flash: Flash,
     pub disk: HashMap<PageId, Vec<u8>>,
     pub page_size: usize,
-    pub seed: u64,
+    pub numbers: Random,
 }
 
 impl Host {
@@ -79,16 +80,12 @@ impl Host {
             flash,
             disk: HashMap::new(),
             page_size,
-            seed,
+            numbers: Random::new(seed),
         }
     }
 
     pub fn random(&mut self, below: u64) -> u64 {
-        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.seed;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % below
+        self.numbers.below(below)
     }
 
     /// Carries a job out, or the host's part of a resize. False if there was nothing to do.

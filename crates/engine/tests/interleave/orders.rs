@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use mezzanine_ground::random::splitmix_sequence;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 
 /// Points within which priorities change, as powers of two.
@@ -39,23 +40,24 @@ enum Kind {
 /// One order per seed.
 pub(crate) struct Orders {
     seeds: Range<u64>,
-    random: u64,
+    /// Of SplitMix64: how many orders find a race that was planted depends on the sequence.
+    random: Box<dyn Iterator<Item = u64> + Send>,
     points: u64,
     kind: Kind,
 }
 
 impl Orders {
     pub(crate) fn new(seeds: Range<u64>) -> Self {
-        Self { seeds, random: 0, points: 0, kind: Kind::Random { stay_permille: 0 } }
+        Self {
+            seeds,
+            random: Box::new(splitmix_sequence(0)),
+            points: 0,
+            kind: Kind::Random { stay_permille: 0 },
+        }
     }
 
-    /// SplitMix64.
     fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.random.next().expect("a sequence without an end")
     }
 
     fn draw_kind(&mut self, seed: u64) -> Kind {
@@ -73,7 +75,7 @@ impl Orders {
 impl Scheduler for Orders {
     fn new_execution(&mut self) -> Option<Schedule> {
         let seed = self.seeds.next()?;
-        self.random = seed;
+        self.random = Box::new(splitmix_sequence(seed));
         self.points = 0;
         HELD.set(false);
         self.kind = self.draw_kind(seed);

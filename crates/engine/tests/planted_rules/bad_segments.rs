@@ -85,7 +85,7 @@ fn open_each(host: &mut Host, slots: &[u64], close: bool, openings: &mut Opening
                         flash: Flash(host.flash.0.clone()),
                         disk: host.disk.clone(),
                         page_size: PAGE,
-                        seed: 1,
+                        numbers: mezzanine_ground::random::Random::new(1),
                     };
                     for (block, newest) in newest.iter().enumerate() {
                         assert!(opened.read(id(block as u64)) == *newest, "block {block}, {wrong:?} at {at}");

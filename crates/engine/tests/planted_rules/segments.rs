@@ -81,7 +81,14 @@ impl Crash {
             flash.write(offset, &bytes);
         }
         let (tier, superblock) = (recovered.tier, recovered.superblock);
-        Some(Host { tier, superblock, flash, disk: self.disk.clone(), page_size: PAGE, seed })
+        Some(Host {
+            tier,
+            superblock,
+            flash,
+            disk: self.disk.clone(),
+            page_size: PAGE,
+            numbers: mezzanine_ground::random::Random::new(seed),
+        })
     }
 }
 

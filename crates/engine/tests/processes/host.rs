@@ -10,6 +10,7 @@ use mezzanine_engine::{
     DrainScope, IdRange, Job, JobError, Lookup, NOTE_BYTES, PageId, StageIn, StageKind, SyncState, Tier,
     Token,
 };
+use mezzanine_ground::random::Random;
 
 use crate::files::{Files, PAGE, page, version_of};
 use crate::ledger::{BLOCKS, Field, PROCESSES};
@@ -43,7 +44,7 @@ pub(crate) struct Worker<'t> {
     pub(crate) files: &'t Files,
     pub(crate) process: u64,
     pub(crate) owner: u32,
-    pub(crate) seed: u64,
+    pub(crate) numbers: Random,
     /// Numbers half of the next change.
     next: u64,
     /// The blocks of the change under way. A host keeps others away from them, so nothing of them is pulled:
@@ -63,7 +64,7 @@ impl<'t> Worker<'t> {
             files,
             process,
             owner,
-            seed,
+            numbers: Random::new(seed),
             next: files.ledger.last(process) / 2 + 1,
             changing: 0..0,
             idle_since: None,
@@ -72,11 +73,7 @@ impl<'t> Worker<'t> {
     }
 
     pub(crate) fn random(&mut self, below: u64) -> u64 {
-        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.seed;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % below
+        self.numbers.below(below)
     }
 
     /// A block, of the hot ones half of the time.

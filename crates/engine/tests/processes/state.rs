@@ -146,7 +146,7 @@ impl Worker<'_> {
 
     /// As a database's checkpoint: what is dirty is synced in flash, then drained.
     pub(crate) fn checkpoint(&mut self) {
-        self.tier.set_disk_utilisation(self.seed as u32 % 1000);
+        self.tier.set_disk_utilisation(self.random(1000) as u32);
         let mark = self.tier.begin_checkpoint();
         outside("host: checkpoint begun");
         for _ in 0..5 {

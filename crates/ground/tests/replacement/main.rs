@@ -8,20 +8,9 @@ mod models;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
+use mezzanine_ground::random::Random;
 use mezzanine_ground::replacement::{PageKey, Policy, PolicyConfig, Replacement, Visitor, clock, lru_k};
 use models::{Fifo, GreedyDual, Lru, Model, Tac, lru_2};
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
 
 /// A cache whose policy is compared with a model while pages come, are referenced, leave and are dropped.
 struct Compared<'a> {
@@ -36,7 +25,7 @@ impl Visitor for Compared<'_> {
     type Output = Result<(), String>;
 
     fn visit<P: Replacement>(self, policy: &P) -> Result<(), String> {
-        let mut random = Random(self.seed);
+        let mut random = Random::new(self.seed);
         let mut free: BTreeSet<u32> = (0..self.frames).collect();
         let mut held: BTreeMap<u64, u32> = BTreeMap::new();
         // Some of the pages fit, some of the time.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mezzanine_device::memory::splitmix;
 use mezzanine_engine::SyncMode;
+use mezzanine_ground::random::splitmix;
 
 use super::driver::Focus;
 

@@ -1,7 +1,7 @@
 //! Drives: the shipped models, measured in virtual time as fio measured the drives.
 
-use mezzanine_device::memory::Random;
 use mezzanine_device::model::{self, ClosedLoop, Model, OperationKind, Outcome, closed_loop};
+use mezzanine_ground::random::Random;
 
 use super::answers::Answers;
 use super::published::Source;

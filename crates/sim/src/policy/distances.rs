@@ -155,17 +155,18 @@ impl Distances {
 
 #[cfg(test)]
 mod tests {
+    use mezzanine_ground::random::Random;
+
     use super::*;
 
     #[test]
     fn distances_are_those_of_a_stack() {
         let mut distances = Distances::new();
         let mut stack: Vec<u32> = Vec::new();
-        let mut state = 1u64;
+        let mut random = Random::new(1);
         for request in 0..40_000u64 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             // The pages become more, so that ranks are closed with and without room to spare.
-            let page = ((state >> 33) % (10 + request / 40)) as u32;
+            let page = random.below(10 + request / 40) as u32;
             let found = stack.iter().position(|other| *other == page);
             let expected = found.map_or(0, |at| stack.len() - at);
             assert_eq!(distances.distance(page), expected, "request {request}");

@@ -1,5 +1,7 @@
 //! A trace without a file, for comparing implementations.
 
+use mezzanine_ground::random::splitmix_sequence;
+
 /// Page numbers of the synthetic trace `prod3`, without an end.
 ///
 /// splitmix64 from state 0 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014) draws
@@ -11,12 +13,7 @@
 /// With the first million requests, caches of 1,000, 5,000 and 20,000 frames miss as often as
 /// `tests/policy.rs` says, whoever implements them: everything is exact.
 pub fn prod3() -> impl Iterator<Item = u64> {
-    let mut state = 0u64;
-    std::iter::repeat_with(move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let word = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let word = word ^ (word >> 31);
+    splitmix_sequence(0).map(|word| {
         let part = |shift: u32| (word >> shift) & 0xFFFF;
         match (part(0) * part(16) * part(32)) >> 32 {
             0 => 1 << 16,

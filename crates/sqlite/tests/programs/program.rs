@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{Random, copy_folder};
+use mezzanine_ground::random::Random;
+
+use crate::support::copy_folder;
 use crate::worker::{Answer, SLOTS};
 use crate::world::{DATABASES, Kind, WORKERS, World};
 
@@ -85,7 +87,7 @@ fn refusal(answer: &Answer) -> Option<&'static str> {
 impl Program {
     /// `without` is a rule that is taken out where there are tiers, or nothing.
     pub(crate) fn new(seed: u64, without: &str) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mode = if random.below(3) == 0 { "through" } else { "durable" };
         Self {
             random,

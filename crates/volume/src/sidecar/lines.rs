@@ -6,6 +6,8 @@
 
 use std::fmt::Write;
 
+use hex::FromHex as _;
+
 /// What is wrong with a line.
 pub(super) type Wrong = String;
 
@@ -16,20 +18,6 @@ pub(super) trait Value: Sized {
 
     /// Reads what the line of this name says; nothing if there is no such line.
     fn read(name: &str, text: &str) -> Result<Self, Wrong>;
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || text.len() % 2 != 0 {
-        return None;
-    }
-    (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()).collect()
 }
 
 impl Value for String {
@@ -76,22 +64,21 @@ impl Value for Option<u64> {
 
 impl Value for [u8; 16] {
     fn write(&self) -> String {
-        hex(self)
+        hex::encode(self)
     }
 
     fn read(name: &str, text: &str) -> Result<Self, Wrong> {
-        let bytes = unhex(text).and_then(|bytes| bytes.try_into().ok());
-        bytes.ok_or_else(|| format!("its field '{name}' is no identity"))
+        Self::from_hex(text).map_err(|_| format!("its field '{name}' is no identity"))
     }
 }
 
 impl Value for Vec<u8> {
     fn write(&self) -> String {
-        hex(self)
+        hex::encode(self)
     }
 
     fn read(name: &str, text: &str) -> Result<Self, Wrong> {
-        unhex(text).ok_or_else(|| format!("its field '{name}' is no hex"))
+        hex::decode(text).map_err(|_| format!("its field '{name}' is no hex"))
     }
 }
 

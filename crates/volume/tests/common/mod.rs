@@ -14,7 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use mezzanine_device::memory::{MemoryDevice, Random};
+use mezzanine_device::memory::MemoryDevice;
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{
     Admission, AttachOptions, Design, HeaderGuard, MemorySidecar, PolicyParameters, SidecarStore, SyncMode,
     TierConfig, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile,

@@ -3,7 +3,8 @@
 use std::io;
 use std::sync::Mutex;
 
-use mezzanine_device::memory::{Power, Random, Spent};
+use mezzanine_device::memory::{Power, Spent};
+use mezzanine_ground::random::Random;
 use mezzanine_volume::SidecarStore;
 
 /// A sidecar on the same power as the devices: a cut in the middle of a replacement leaves the old or the new

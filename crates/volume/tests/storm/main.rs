@@ -26,7 +26,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mezzanine_device::memory::Random;
+use mezzanine_ground::random::Random;
 
 use model::Model;
 use scene::Scene;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::{MemoryDevice, Power, Random};
+use mezzanine_device::memory::{MemoryDevice, Power};
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{
     AttachOptions, HeaderGuard, SyncMode, TierConfig, Volume, VolumeConfig, VolumeError, VolumeFile,
 };

@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mezzanine_device::DeviceErrorKind;
-use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Random};
+use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation};
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{
     Design, ReplaceOptions, SyncMode, Volume, VolumeError, VolumeErrorKind, VolumeFile, VolumeState,
 };

@@ -103,7 +103,7 @@ impl Server<'_> {
                 return Ok(());
             }
         };
-        self.world.trace(|| format!("checkpoint {redo}: {phase:?}"));
+        self.world.life.tell(|| format!("checkpoint {redo}: {phase:?}"));
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.phase = phase;
             checkpoint.synced = synced;
@@ -135,11 +135,11 @@ impl Server<'_> {
     }
 
     fn checkpoint_begun(&mut self, redo: Lsn, mark: Mark, drains: bool) {
-        self.world.trace(|| format!("checkpoint {redo} begins, {mark:?}, drains: {drains}"));
+        self.world.life.tell(|| format!("checkpoint {redo} begins, {mark:?}, drains: {drains}"));
         if self.world.scenario.drains_early && self.tier.sync_mode() == SyncMode::Drained {
             // What is left is drained in its time, and everything if another drain is under way now.
             let begun = self.tier.request_drain(&DrainScope { before: Some(mark), range: None });
-            self.world.trace(|| format!("a drain before {mark:?}: {begun:?}"));
+            self.world.life.tell(|| format!("a drain before {mark:?}: {begun:?}"));
         }
         self.checkpoint =
             Some(Checkpoint { redo, mark, drains, synced: Sequence::ZERO, phase: Phase::WritingPages });

@@ -34,7 +34,7 @@ impl World {
         let Ok(found) = read_superblock(&mut Reader(&self.machine.flash)) else { return Ok(()) };
         let mut copy = self.copy();
         for done in damage_at_rest(&copy.machine.flash, self.scenario.page_bytes(), &mut copy.life.random) {
-            copy.trace(|| format!("on the copy {done}"));
+            copy.life.tell(|| format!("on the copy {done}"));
         }
         let outcome = copy.start_damaged();
         self.life.coverage.damages += 1;
@@ -49,7 +49,7 @@ impl World {
         let mut copy = Self::of(self.scenario.clone());
         copy.machine.copy_from(&self.machine);
         copy.history = self.history.clone();
-        copy.life = self.life.of_copy();
+        copy.life = self.life.of_copy(&copy.machine.power);
         copy.acknowledged = self.acknowledged;
         copy.dropped.clone_from(&self.dropped);
         copy.thinned.clone_from(&self.thinned);

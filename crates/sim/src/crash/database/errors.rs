@@ -2,7 +2,8 @@
 //! does after a failed sync: it stops, and starts again from what is durable; the device is restarted and has
 //! lost what was not flushed. What may be lost at that is in [`super::giving_up`].
 
-use mezzanine_device::memory::{Operation, Random, splitmix};
+use mezzanine_device::memory::Operation;
+use mezzanine_ground::random::{Random, splitmix};
 
 use super::scenario::Tearing;
 use super::world::World;
@@ -24,7 +25,7 @@ impl World {
         let reads = Random::new(splitmix(after ^ self.life.random.clone().next_u64())).chance(1, 3);
         let operation = if reads { Operation::Read } else { operation };
         self.failing = Some(Planned::on(self.machine.device(failing), failing, operation, after));
-        self.trace(|| format!("to fail: {:?}, after {after}", self.failing));
+        self.life.tell(|| format!("to fail: {:?}, after {after}", self.failing));
         self.life.coverage.errors_planned += 1;
     }
 
@@ -44,7 +45,7 @@ impl World {
     /// The database has stopped because a device failed.
     pub(super) fn device_failed(&mut self) {
         let seed = self.life.random.next_u64();
-        self.trace(|| format!("{:?} has failed", self.failing));
+        self.life.tell(|| format!("{:?} has failed", self.failing));
         match self.failing {
             Some(planned) => self.machine.device(planned.failing).power_cut(seed),
             None => unreachable!("only a device that is to fail fails"),

@@ -78,7 +78,7 @@ impl Server<'_> {
         let replaced =
             self.world.machine.control.replace(Control { tier: [0; 16], disk_suffices: true, ..control });
         self.world.done("replace the control file", replaced)?;
-        self.world.trace(|| "the tier was given up".to_owned());
+        self.world.life.tell(|| "the tier was given up".to_owned());
         self.check_left_pool()?;
         self.world.check_backup(control.redo)?;
         self.world.given_up = true;

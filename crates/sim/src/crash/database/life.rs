@@ -15,7 +15,6 @@
 //!            +------------------- (power cut anywhere) <----------+
 //! ```
 
-use mezzanine_device::memory::Power;
 use mezzanine_engine::Tier;
 use mezzanine_engine::format::Superblock;
 
@@ -29,8 +28,8 @@ use crate::crash::kind::Kind;
 impl life::World for World {
     const CUTS_WHILE_OPENING: u64 = 4;
 
-    fn life(&mut self) -> (&mut Life, &Power) {
-        (&mut self.life, &self.machine.power)
+    fn life(&mut self) -> &mut Life {
+        &mut self.life
     }
 
     fn into_life(self) -> Life {
@@ -61,7 +60,7 @@ impl World {
     /// Starts, checks, operates and ends in one of the ways in which the devices keep their power.
     fn start_and_use(&mut self) -> Result<(), Stop> {
         self.life.opening = true;
-        self.trace(|| "start".to_owned());
+        self.life.tell(|| "start".to_owned());
         let (tier, superblock) = self.open_tier()?;
         let result = self.use_tier(&tier, superblock);
         self.count(&tier);
@@ -87,10 +86,10 @@ impl World {
     /// The power has failed: decides what the devices keep, and looks at what can be seen without the
     /// database.
     fn power_failed(&mut self) -> Result<(), Stop> {
-        self.life.power_failed(&self.machine.power);
+        self.life.power_failed();
         let (flash, disk, records) = self.machine.cut(&mut self.life.random);
         self.history.log_cut(&self.machine.log);
-        self.trace(|| format!("power cut {}, {:?}", self.life.cuts(), self.machine.control.read()));
+        self.life.tell(|| format!("power cut {}, {:?}", self.life.cuts(), self.machine.control.read()));
         self.life.coverage.count_cut(flash, disk);
         self.life.coverage.records_lost += records;
         self.check_after_cut()?;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use mezzanine_device::memory::{Power, Random, Spent};
+use mezzanine_device::memory::{Power, Spent};
+use mezzanine_ground::random::Random;
 
 use super::places::{Extent, Place};
 pub use crate::crash::driver::whole::NoPower;

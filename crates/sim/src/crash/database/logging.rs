@@ -3,8 +3,6 @@
 //!
 //! Invariants checked: `redo-promise`, `log-first`: on every page that redo needs.
 
-use mezzanine_device::memory::Power;
-
 use super::contents::Content;
 use super::history::{History, Verdict};
 use super::log::{Change, Log, Lsn};
@@ -15,7 +13,6 @@ use crate::crash::driver::{Invariant, Life, NoPower, Stop};
 /// What a database has for its log and its pool.
 pub(crate) struct Parts<'d> {
     pub(crate) life: &'d mut Life,
-    pub(crate) power: &'d Power,
     pub(crate) log: &'d mut Log,
     pub(crate) history: &'d mut History,
     pub(crate) pool: &'d mut Pool,
@@ -92,9 +89,9 @@ pub(crate) trait Logging {
 
     /// Logs a change of a page and makes it in the pool, where there is room if the page is new.
     fn log_change(&mut self, place: Place, version: u32, change: Change) {
-        let Parts { life, power, log, history, .. } = self.parts();
+        let Parts { life, log, history, .. } = self.parts();
         let lsn = history.append(log, change);
-        life.tell(power, || format!("record {lsn}: {change:?}"));
+        life.tell(|| format!("record {lsn}: {change:?}"));
         self.write_in_pool(place, version, lsn);
     }
 
@@ -124,8 +121,7 @@ pub(crate) trait Logging {
 
     /// Drops the pages of an extent, for good.
     fn drop_extent(&mut self, extent: Extent) -> Result<(), Stop> {
-        let Parts { life, power, .. } = self.parts();
-        life.tell(power, || format!("drop {extent:?}"));
+        self.parts().life.tell(|| format!("drop {extent:?}"));
         let lsn = self.log_durably(Change::Drop(extent))?;
         self.parts().life.coverage.drops += 1;
         self.forget(&extent, lsn)
@@ -143,9 +139,9 @@ pub(crate) trait Logging {
 
     /// Repeats the log from the redo pointer to its end.
     fn redo(&mut self) -> Result<(), Stop> {
-        let Parts { life, power, log, redo, .. } = self.parts();
+        let Parts { life, log, redo, .. } = self.parts();
         let end = log.end();
-        life.tell(power, || format!("redo from {redo} to {end}"));
+        life.tell(|| format!("redo from {redo} to {end}"));
         for lsn in redo + 1..=end {
             self.comes_to_record();
             match self.parts().log.record(lsn) {

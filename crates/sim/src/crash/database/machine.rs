@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Survival};
+use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Survival};
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 use mezzanine_engine::format::{
     SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, write_superblock,
 };
 use mezzanine_engine::{ReadError, ReadFlash, WriteFlash};
+use mezzanine_ground::random::Random;
 
 use super::log::{Log, Lsn};
 use crate::crash::driver::{Failing, Whole};

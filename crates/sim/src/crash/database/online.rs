@@ -19,7 +19,7 @@ impl Server<'_> {
             if random.chance(1, 2) { frames + random.magnitude(32) } else { frames - random.below(frames) };
         // What cannot be is refused; nothing has changed then.
         let accepted = self.tier.begin_resize(wanted.min(most)).is_ok();
-        self.world.trace(|| format!("{wanted} of {most} frames wanted instead of {frames}: {accepted}"));
+        self.world.life.tell(|| format!("{wanted} of {most} frames wanted instead of {frames}: {accepted}"));
     }
 
     /// Goes on in another sync mode.
@@ -33,7 +33,7 @@ impl Server<'_> {
         self.write_superblock(self.superblock.with_sync_mode(mode))?;
         self.tier.set_sync_mode(mode);
         self.tier.resume_admission();
-        self.world.trace(|| format!("sync mode {mode}"));
+        self.world.life.tell(|| format!("sync mode {mode}"));
         self.world.life.coverage.switches += 1;
         Ok(())
     }
@@ -42,7 +42,7 @@ impl Server<'_> {
     pub(super) fn finish_resize(&mut self) -> Result<(), Stop> {
         self.write_superblock(self.tier.resized(&self.superblock))?;
         self.tier.finish_resize();
-        self.world.trace(|| format!("the queue has {} frames", self.tier.frames()));
+        self.world.life.tell(|| format!("the queue has {} frames", self.tier.frames()));
         self.world.life.coverage.resizes += 1;
         Ok(())
     }

@@ -127,7 +127,7 @@ impl Server<'_> {
         for (place, version) in pages {
             let change = Change::Load { place, version };
             let lsn = world.history.append(&mut world.machine.log, change);
-            world.trace(|| format!("record {lsn}: {change:?}"));
+            world.life.tell(|| format!("record {lsn}: {change:?}"));
         }
         self.commit()?;
         self.world.orphaned[number as usize] = false;

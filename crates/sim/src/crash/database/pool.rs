@@ -3,7 +3,7 @@
 //!
 //! A page is its version, so the pool keeps no bytes; they are made when a page leaves.
 
-use mezzanine_device::memory::Random;
+use mezzanine_ground::random::Random;
 
 use super::log::Lsn;
 use super::places::{Extent, Place};

@@ -2,9 +2,9 @@
 //! the redo pointer ([`super::logging`]).
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::splitmix;
 use mezzanine_engine::format::{Superblock, TierState, read_superblock};
 use mezzanine_engine::{Blank, Recovered, RecoveryError, Tier};
+use mezzanine_ground::random::splitmix;
 
 use super::checkpoint::redo_point;
 use super::jobs::SERVER;
@@ -29,7 +29,7 @@ impl World {
         self.done("flush the devices", flushed)?;
         let control = self.machine.control.read();
         let found = read_superblock(&mut Reader(&self.machine.flash)).map_err(|error| error.to_string());
-        self.power_is_on()?;
+        self.life.power_is_on()?;
         let found = found.and_then(|superblock| match Self::fits(&superblock, &control) {
             Ok(()) => Ok(superblock),
             Err(reason) => Err(reason),
@@ -41,7 +41,7 @@ impl World {
                 return Err(Stop::violated(Invariant::KnownTier, text));
             }
             Err(reason) if control.disk_suffices => {
-                self.trace(|| format!("a new tier, for {reason}"));
+                self.life.tell(|| format!("a new tier, for {reason}"));
                 self.format(&control)?
             }
             Err(reason) => return Err(Stop::Refused(reason)),
@@ -99,7 +99,7 @@ impl World {
         };
         let recovered = match recover(&superblock) {
             Err(RecoveryError::Damaged { what, .. }) if control.disk_suffices && self.swapped.is_some() => {
-                self.trace(|| format!("discarded, for {what}"));
+                self.life.tell(|| format!("discarded, for {what}"));
                 self.relied = None;
                 recover(&superblock.discarded())
             }
@@ -108,7 +108,7 @@ impl World {
             }
             recovered => recovered,
         };
-        self.power_is_on()?;
+        self.life.power_is_on()?;
         // Whatever lies in the slot has been accepted. It may be as an earlier checkpoint left it that had
         // the same redo pointer. On a copy nobody has put it there.
         if self.swapped.take().is_some() && self.damaged.is_none() {
@@ -117,7 +117,7 @@ impl World {
         let recovered = recovered
             .map_err(|error| Stop::violated(Invariant::NoUnprovokedError, format!("recovery: {error}")))?;
         let Recovered { tier, writes, superblock, report, .. } = recovered;
-        self.trace(|| format!("recovered: {report:?}"));
+        self.life.tell(|| format!("recovered: {report:?}"));
         self.relied.map_or(Ok(()), |relied| relied.judge(&superblock, control.redo))?;
         let flash = &self.machine.flash;
         let segments = writes.iter().try_for_each(|(offset, bytes)| flash.write_at(bytes, *offset));

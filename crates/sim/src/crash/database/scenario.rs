@@ -1,8 +1,8 @@
 //! What one world is like, drawn from its seed.
 
-use mezzanine_device::memory::Random;
 use mezzanine_engine::format::Age;
 use mezzanine_engine::{SyncMode, TierConfig};
+use mezzanine_ground::random::Random;
 
 use super::places::Space;
 use crate::crash::driver::ages;

@@ -49,24 +49,24 @@ impl<'t> Server<'t> {
             self.checkpoint_at_once()?;
         }
         // A job may have met the cut that was planned for the start, and nobody has asked it.
-        self.world.power_is_on()?;
+        self.world.life.power_is_on()?;
         self.world.waits = 0;
         self.world.life.opening = false;
-        self.world.life.plan_cut(&self.world.machine.power, self.world.scenario.cut_after_max);
+        self.world.life.plan_cut(self.world.scenario.cut_after_max);
         self.check_after_redo()?;
         for _ in 0..self.world.life.random.magnitude(400) {
-            if !self.world.life.operates(&self.world.machine.power) {
+            if !self.world.life.operates() {
                 continue;
             }
             self.operate()?;
-            self.world.power_is_on()?;
+            self.world.life.power_is_on()?;
         }
         self.world.life.ends();
         let ends_in_order = self.world.life.random.chance(1, 2);
         if ends_in_order {
             self.shut_down()?;
         }
-        self.world.power_is_on()?;
+        self.world.life.power_is_on()?;
         Ok(ends_in_order)
     }
 
@@ -97,7 +97,7 @@ impl<'t> Server<'t> {
 
     /// Lets a page leave the pool.
     pub(super) fn evict(&mut self, buffer: Buffer) -> Result<(), Stop> {
-        self.world.trace(|| format!("evict {buffer:?}"));
+        self.world.life.tell(|| format!("evict {buffer:?}"));
         match buffer.dirty {
             true => self.write_out(buffer)?,
             false => self.offer(buffer)?,

@@ -52,7 +52,7 @@ impl World {
         self.machine.flash.put_back(&image);
         self.swapped = Some(right);
         self.life.coverage.flash_losses += 1;
-        self.trace(|| "another flash device lies in the slot".to_owned());
+        self.life.tell(|| "another flash device lies in the slot".to_owned());
     }
 
     /// Whether the tier on this device is one that the control file fits.
@@ -69,7 +69,7 @@ impl World {
                 format!("the right tier was refused: {reason}"),
             ));
         };
-        self.trace(|| format!("refused: {reason}"));
+        self.life.tell(|| format!("refused: {reason}"));
         self.machine.flash.put_back(&right);
         self.machine.power.restore();
         self.life.coverage.tiers_refused += 1;

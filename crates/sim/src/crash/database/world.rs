@@ -14,7 +14,7 @@ use super::places::{Extent, Place, Unit};
 use super::relied::Relied;
 use super::scenario::{Scenario, Tearing};
 use crate::crash::driver::life::{self, Life, Outcome};
-use crate::crash::driver::{Invariant, Planned, Stop, Terms};
+use crate::crash::driver::{Planned, Stop, Terms};
 
 /// A world. See the module.
 pub struct World {
@@ -65,7 +65,8 @@ pub(super) struct Damaged {
 impl World {
     /// The world of `seed` on these terms.
     pub fn on(seed: u64, terms: &Terms) -> Self {
-        Self { life: Life::on(seed, terms), ..Self::of(Scenario::draw_on(seed, terms)) }
+        let world = Self::of(Scenario::draw_on(seed, terms));
+        Self { life: Life::on(seed, terms, &world.machine.power), ..world }
     }
 
     /// The world of `seed`, before its first start.
@@ -77,14 +78,15 @@ impl World {
     pub fn of(scenario: Scenario) -> Self {
         let page = vec![0; scenario.page_bytes()];
         let relations = scenario.space.all_relations() as usize;
+        let machine = Machine::new(
+            scenario.flash_bytes(),
+            scenario.disk_bytes(),
+            scenario.disk_piece(),
+            Control { redo: 0, tier: [0; 16], disk_suffices: true },
+        );
         Self {
-            life: Life::of(scenario.seed),
-            machine: Machine::new(
-                scenario.flash_bytes(),
-                scenario.disk_bytes(),
-                scenario.disk_piece(),
-                Control { redo: 0, tier: [0; 16], disk_suffices: true },
-            ),
+            life: Life::of(scenario.seed, &machine.power),
+            machine,
             history: History::new(&scenario.space),
             acknowledged: 0,
             dropped: vec![0; relations],
@@ -126,10 +128,6 @@ impl World {
         self
     }
 
-    pub(super) fn trace(&self, text: impl Fn() -> String) {
-        self.life.tell(&self.machine.power, text);
-    }
-
     /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always
     /// leads the same life; more cuts only make it longer.
     pub fn run(seed: u64, cuts: u64) -> Outcome {
@@ -143,7 +141,7 @@ impl World {
 
     /// The process is gone, with what it had not handed over of its log.
     pub(super) fn process_died(&mut self, in_order: bool) {
-        self.trace(|| format!("the process is gone, in order: {in_order}"));
+        self.life.tell(|| format!("the process is gone, in order: {in_order}"));
         self.life.coverage.kills += u64::from(!in_order);
         self.life.coverage.records_lost += self.machine.log.process_died();
         self.history.log_cut(&self.machine.log);
@@ -157,19 +155,9 @@ impl World {
         self.life.coverage.count_tier(tier.geometry().config(), &tier.statistics());
     }
 
-    /// What a failed operation means: nothing when the power has failed, the end of the database when a
-    /// device was to fail, else a finding.
+    /// What a failed operation means, and what came of one that did not fail.
     pub(super) fn done<T, E: Display>(&self, operation: &str, result: Result<T, E>) -> Result<T, Stop> {
-        result.map_err(|error| match self.machine.power.is_on() {
-            false => Stop::PowerFailed,
-            true if self.may_fail(operation) => Stop::DeviceFailed,
-            true => Stop::violated(Invariant::NoUnprovokedError, format!("{operation} failed: {error}")),
-        })
-    }
-
-    /// Ends the session if the power has failed without anyone noticing.
-    pub(super) fn power_is_on(&self) -> Result<(), Stop> {
-        if self.machine.power.is_on() { Ok(()) } else { Err(Stop::PowerFailed) }
+        self.life.done(operation, result, || self.may_fail(operation))
     }
 
     /// The LSN of a page in this version: 0 if it was written without a log.

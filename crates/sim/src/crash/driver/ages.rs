@@ -1,9 +1,10 @@
 //! Tiers that have lived long: their numbers begin just below a bound, and a life of some thousand groups
 //! passes it.
 
-use mezzanine_device::memory::{MemoryDevice, Random};
+use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::format::{Age, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 use mezzanine_engine::{Position, Sequence, Version};
+use mezzanine_ground::random::Random;
 
 /// Where numbers of 64 bits outgrow a narrower type, or a field that shares its word with another one. The
 /// last is half of what a version may reach in a record, which has 48 bits for it.

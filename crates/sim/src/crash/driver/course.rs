@@ -5,7 +5,8 @@
 //! left out and the others stay what they are, and a life in which something went wrong can be made shorter
 //! ([`super::shrink`]).
 
-use mezzanine_device::memory::{Power, Random, splitmix};
+use mezzanine_device::memory::Power;
+use mezzanine_ground::random::{Random, splitmix};
 
 use super::excerpt::{Excerpt, Lived};
 

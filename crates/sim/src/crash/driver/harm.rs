@@ -2,8 +2,9 @@
 //! lost, sectors go bad and stay so. And to one at rest: bits flip, pages become zeros or those of another
 //! place, its superblocks another tier's.
 
-use mezzanine_device::memory::{Bad, Fault, Image, Injection, MemoryDevice, Operation, Random, SECTOR_BYTES};
+use mezzanine_device::memory::{Bad, Fault, Image, Injection, MemoryDevice, Operation, SECTOR_BYTES};
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
+use mezzanine_ground::random::Random;
 
 use super::report::Coverage;
 use super::stop::Stop;

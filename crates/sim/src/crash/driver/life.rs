@@ -8,7 +8,8 @@
 
 use std::fmt::Display;
 
-use mezzanine_device::memory::{Power, Random, splitmix};
+use mezzanine_device::memory::Power;
+use mezzanine_ground::random::{Random, splitmix};
 
 use super::course::Course;
 use super::excerpt::Excerpt;
@@ -38,6 +39,8 @@ pub(crate) struct Life {
     terms: Terms,
     course: Course,
     cuts: u64,
+    /// What the devices run on.
+    power: Power,
     /// The numbers of the part of the course that is under way.
     pub(crate) random: Random,
     pub(crate) coverage: Coverage,
@@ -49,13 +52,14 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// The life that `seed` decides on these terms.
-    pub(crate) fn on(seed: u64, terms: &Terms) -> Self {
+    /// The life that `seed` decides on these terms, with devices that run on `power`.
+    pub(crate) fn on(seed: u64, terms: &Terms, power: &Power) -> Self {
         Self {
             seed,
             terms: terms.clone(),
             course: Course::new(seed, terms.only.clone()),
             cuts: 0,
+            power: power.clone(),
             random: Random::new(splitmix(seed)),
             coverage: Coverage::default(),
             operations: 0,
@@ -65,20 +69,21 @@ impl Life {
     }
 
     /// The whole life that `seed` decides.
-    pub(crate) fn of(seed: u64) -> Self {
-        Self::on(seed, &Terms::default())
+    pub(crate) fn of(seed: u64, power: &Power) -> Self {
+        Self::on(seed, &Terms::default(), power)
     }
 
-    /// The life of a copy of the world, out of a number of this one. It has been through nothing yet.
-    pub(crate) fn of_copy(&mut self) -> Self {
+    /// The life of a copy of the world, out of a number of this one. It has been through nothing yet, and has
+    /// devices of its own.
+    pub(crate) fn of_copy(&mut self, power: &Power) -> Self {
         let random = Random::new(self.random.next_u64());
-        Self { random, traced: self.traced, ..Self::of(self.seed) }
+        Self { random, traced: self.traced, ..Self::of(self.seed, power) }
     }
 
     /// The same, in which sessions that are asked for are others.
-    pub(crate) fn of_copy_with_a_course(&mut self) -> Self {
+    pub(crate) fn of_copy_with_a_course(&mut self, power: &Power) -> Self {
         let course = Course::new(self.random.next_u64(), None);
-        Self { course, ..self.of_copy() }
+        Self { course, ..self.of_copy(power) }
     }
 
     /// How often the power has failed.
@@ -92,16 +97,16 @@ impl Life {
     }
 
     /// Mostly plans a power cut for what follows the opening, in one of so many device operations.
-    pub(crate) fn plan_cut(&mut self, power: &Power, operations_max: u64) {
+    pub(crate) fn plan_cut(&mut self, operations_max: u64) {
         if self.random.chance(7, 8) {
             let after = self.random.magnitude(operations_max);
-            self.course.plan_cut(power, after);
+            self.course.plan_cut(&self.power, after);
         }
     }
 
     /// The next operation begins. False if it is left out.
-    pub(crate) fn operates(&mut self, power: &Power) -> bool {
-        self.course.operation(power).map(|random| self.random = random).is_some()
+    pub(crate) fn operates(&mut self) -> bool {
+        self.course.operation(&self.power).map(|random| self.random = random).is_some()
     }
 
     /// The session ends in one of the ways in which the devices keep their power.
@@ -110,8 +115,8 @@ impl Life {
     }
 
     /// The power has failed: what survives is drawn next.
-    pub(crate) fn power_failed(&mut self, power: &Power) {
-        self.random = self.course.after_cut(power);
+    pub(crate) fn power_failed(&mut self) {
+        self.random = self.course.after_cut(&self.power);
         self.count_cut();
     }
 
@@ -125,10 +130,30 @@ impl Life {
     }
 
     /// Tells what happens, in a life that was asked to.
-    pub(crate) fn tell(&self, power: &Power, text: impl FnOnce() -> String) {
+    pub(crate) fn tell(&self, text: impl FnOnce() -> String) {
         if self.traced {
-            eprintln!("{:>6} {}", power.operations(), text());
+            eprintln!("{:>6} {}", self.power.operations(), text());
         }
+    }
+
+    /// Ends the session if the power has failed without anyone noticing.
+    pub(crate) fn power_is_on(&self) -> Result<(), Stop> {
+        if self.power.is_on() { Ok(()) } else { Err(Stop::PowerFailed) }
+    }
+
+    /// What a failed operation means: nothing when the power has failed, the end of the session when a device
+    /// may have failed it, else a finding.
+    pub(crate) fn done<T, E: Display>(
+        &self,
+        operation: &str,
+        result: Result<T, E>,
+        may_fail: impl FnOnce() -> bool,
+    ) -> Result<T, Stop> {
+        result.map_err(|error| match self.power.is_on() {
+            false => Stop::PowerFailed,
+            true if may_fail() => Stop::DeviceFailed,
+            true => Stop::violated(Invariant::NoUnprovokedError, format!("{operation} failed: {error}")),
+        })
     }
 }
 
@@ -146,8 +171,8 @@ pub(crate) trait World: Sized {
     /// In one of so many sessions a power cut is planned from their beginning on.
     const CUTS_WHILE_OPENING: u64;
 
-    /// Its life, and what its devices run on.
-    fn life(&mut self) -> (&mut Life, &Power);
+    /// Its life.
+    fn life(&mut self) -> &mut Life;
 
     /// Its life, which is over.
     fn into_life(self) -> Life;
@@ -184,12 +209,12 @@ pub(crate) fn live(mut world: impl World, cuts: u64) -> Outcome {
 /// One session after the other, up to the last cut.
 fn sessions<W: World>(world: &mut W, cuts: u64) -> Result<(), Stop> {
     loop {
-        let (life, power) = world.life();
+        let life = world.life();
         if life.cuts >= cuts || !life.begins() {
             return Ok(());
         }
         if life.random.chance(1, W::CUTS_WHILE_OPENING) {
-            power.crash_after(life.random.magnitude(64));
+            life.power.crash_after(life.random.magnitude(64));
         }
         world.session()?;
     }

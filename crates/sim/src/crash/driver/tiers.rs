@@ -2,8 +2,8 @@
 //!
 //! What is drawn from numbers of its own was added later: the other draws of a seed stay what they were.
 
-use mezzanine_device::memory::Random;
 use mezzanine_engine::{Admission, Design, PolicyParameters, SyncMode, TierConfig};
+use mezzanine_ground::random::Random;
 
 use super::terms::Focus;
 

@@ -1,6 +1,6 @@
 //! How often each of several things is drawn.
 
-use mezzanine_device::memory::Random;
+use mezzanine_ground::random::Random;
 
 /// Draws a number below that of the shares, each as often as its share of their sum.
 pub(crate) fn draw(shares: &[u64], random: &mut Random) -> usize {

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mezzanine_device::memory::{Power, Random, Spent};
+use mezzanine_device::memory::{Power, Spent};
+use mezzanine_ground::random::Random;
 
 /// The machine has no power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

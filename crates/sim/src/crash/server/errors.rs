@@ -13,8 +13,9 @@
 use std::fmt::Display;
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::{Operation, Random, splitmix};
+use mezzanine_device::memory::Operation;
 use mezzanine_engine::{Failure, PageId, given_up_page};
+use mezzanine_ground::random::{Random, splitmix};
 
 use super::running::Server;
 use super::scenario::PAGE;
@@ -52,7 +53,7 @@ impl World {
     fn plan(&mut self, on_flash: bool, operation: Operation, after: u64) {
         let failing = if on_flash { Failing::Flash } else { Failing::Disk };
         self.planned = Some(Planned::on(self.machine.device(failing), failing, operation, after));
-        self.trace(|| format!("to fail: {:?}, after {after}", self.planned));
+        self.life.tell(|| format!("to fail: {:?}, after {after}", self.planned));
         self.failing = true;
         self.life.coverage.errors_planned += 1;
     }
@@ -76,7 +77,7 @@ impl World {
 
     /// The server did not start, because flash has reported an error. It is started again.
     pub(super) fn failed_to_start(&mut self) -> Result<(), Stop> {
-        self.trace(|| "flash has failed, and the server did not start".to_owned());
+        self.life.tell(|| "flash has failed, and the server did not start".to_owned());
         self.life.coverage.errors_fatal += 1;
         self.error_outlived(true);
         self.process_died(false);
@@ -95,7 +96,7 @@ impl World {
 
     /// While the server has no tier disk and log are the whole database.
     pub(super) fn check_without_tier(&mut self) -> Result<(), Stop> {
-        self.power_is_on()?;
+        self.life.power_is_on()?;
         if self.machine.control.read().files_lack_pages {
             let text =
                 "the server does without the tier, and the control file says that the files lack pages";
@@ -135,7 +136,7 @@ impl Server<'_> {
     /// Whether there is a tier that works. One that has failed is given up first.
     pub(super) fn tier_in_use(&mut self) -> Result<bool, Stop> {
         if self.hosts.first().is_some_and(|host| host.tier().failure().is_some()) {
-            self.world.power_is_on()?;
+            self.world.life.power_is_on()?;
             self.give_up_tier()?;
         }
         Ok(!self.hosts.is_empty())
@@ -161,8 +162,8 @@ impl Server<'_> {
         let failure = self.hosts[0].tier().failure();
         let newer = self.hosts[0].tier().valid_and_dirty().1 > 0;
         let given_up = self.host().give_up();
-        self.world.trace(|| format!("{failure:?}: given up: {given_up:?}"));
-        self.world.power_is_on()?;
+        self.world.life.tell(|| format!("{failure:?}: given up: {given_up:?}"));
+        self.world.life.power_is_on()?;
         self.check_cause(failure)?;
         let clean = self.hosts[0].is_provably_clean();
         let restarts = match failure {
@@ -239,8 +240,8 @@ impl Server<'_> {
         let failure = self.hosts[0].tier().failure();
         let lost = self.hosts[0].tier().lost();
         let given_up = self.hosts[0].give_up();
-        self.world.trace(|| format!("{failure:?}: given up: {given_up:?}, of them lost: {lost:?}"));
-        self.world.power_is_on()?;
+        self.world.life.tell(|| format!("{failure:?}: given up: {given_up:?}, of them lost: {lost:?}"));
+        self.world.life.power_is_on()?;
         if given_up.is_ok() && failure.is_some() {
             self.world.restore_given_up(&lost)?;
             self.world.check_disk_alone("after a tier was given up")?;

@@ -49,7 +49,7 @@ impl World {
             copy.failing = true;
             let ended = copy.start_and_use();
             let needed = needed || copy.may_be_needed();
-            copy.trace(|| format!("harmed, session {session}: {ended:?}"));
+            copy.life.tell(|| format!("harmed, session {session}: {ended:?}"));
             if copy.judge_harmed(ended, needed, sectors)? {
                 break;
             }

@@ -1,7 +1,5 @@
 //! The life that a world leads from cut to cut.
 
-use mezzanine_device::memory::Power;
-
 use super::running::Server;
 use super::world::World;
 use crate::crash::database::checkers::check_commits;
@@ -12,8 +10,8 @@ use crate::crash::kind::Kind;
 impl life::World for World {
     const CUTS_WHILE_OPENING: u64 = 3;
 
-    fn life(&mut self) -> (&mut Life, &Power) {
-        (&mut self.life, &self.machine.power)
+    fn life(&mut self) -> &mut Life {
+        &mut self.life
     }
 
     fn into_life(self) -> Life {
@@ -81,9 +79,9 @@ impl World {
 
     /// The power has failed: decides what the devices keep, and looks at what can be seen without the server.
     fn power_failed(&mut self) -> Result<(), Stop> {
-        self.life.power_failed(&self.machine.power);
+        self.life.power_failed();
         self.devices_lose_power();
-        self.trace(|| format!("power cut {}, {:?}", self.life.cuts(), self.machine.control.read()));
+        self.life.tell(|| format!("power cut {}, {:?}", self.life.cuts(), self.machine.control.read()));
         self.forget_error();
         check_commits(&self.machine.log, self.acknowledged)
     }

@@ -16,7 +16,6 @@ impl Logging for Server<'_> {
         Parts {
             redo: world.machine.control.read().redo,
             life: &mut world.life,
-            power: &world.machine.power,
             log: &mut world.machine.log,
             history: &mut world.history,
             pool: &mut self.pool,

@@ -58,23 +58,23 @@ impl<'w> Server<'w> {
             self.checkpoint_at_once()?;
         }
         // A server whose tier nobody needs goes on without flash, so it may not have noticed.
-        self.world.power_is_on()?;
+        self.world.life.power_is_on()?;
         self.world.life.opening = false;
-        self.world.life.plan_cut(&self.world.machine.power, self.world.scenario.cut_after_max);
+        self.world.life.plan_cut(self.world.scenario.cut_after_max);
         self.check_all()?;
         for _ in 0..self.world.life.random.magnitude(300) {
-            if !self.world.life.operates(&self.world.machine.power) {
+            if !self.world.life.operates() {
                 continue;
             }
             self.world.do_harm();
             self.operate()?;
-            self.world.power_is_on()?;
+            self.world.life.power_is_on()?;
         }
         self.world.life.ends();
         let in_order = self.world.life.random.chance(1, 2);
         if in_order {
             self.shut_down()?;
-            self.world.power_is_on()?;
+            self.world.life.power_is_on()?;
         }
         self.world.process_died(in_order);
         Ok(())
@@ -237,7 +237,7 @@ impl<'w> Server<'w> {
                 return self.world.done("read the disk", Err("it does not say whether it has a page"));
             }
             Found::Lost | Found::Silent => {
-                self.world.power_is_on()?;
+                self.world.life.power_is_on()?;
                 if self.world.damaged.is_some() {
                     return Err(Stop::Lost);
                 }
@@ -245,7 +245,7 @@ impl<'w> Server<'w> {
                 return Err(Stop::violated(Invariant::NoUnprovokedError, text));
             }
         }
-        self.world.power_is_on()?;
+        self.world.life.power_is_on()?;
         Ok(contents::identify(&page, place))
     }
 
@@ -364,7 +364,7 @@ impl<'w> Server<'w> {
             if self.tier_in_use()? {
                 self.host().checkpoint_marked();
             }
-            self.world.trace(|| format!("checkpoint {redo} begins"));
+            self.world.life.tell(|| format!("checkpoint {redo} begins"));
             self.checkpoint = Some(Checkpoint { redo, synced: Sequence::ZERO, phase: Phase::WritingPages });
             return Ok(());
         };

@@ -1,8 +1,8 @@
 //! What one world of a server is like, drawn from its seed.
 
-use mezzanine_device::memory::Random;
 use mezzanine_engine::{Admission, Design, SyncMode};
 use mezzanine_ffi::settings::Settings;
+use mezzanine_ground::random::Random;
 
 use crate::crash::database::places::Space;
 use crate::crash::database::scenario::SYNC_MODES;

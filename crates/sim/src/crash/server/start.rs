@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex};
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::splitmix;
 use mezzanine_engine::LastingMemory;
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::startup::{Adoption, Start, Started};
+use mezzanine_ground::random::splitmix;
 
 use super::machine::{Relations, redo_point};
 use super::scenario::PAGE;
@@ -45,8 +45,8 @@ impl World {
             new_session: new_uuid.map(|byte| !byte),
         };
         let started = host.start(&start);
-        self.trace(|| format!("started in memory that is fresh: {fresh}, with {control:?}: {started:?}"));
-        self.power_is_on()?;
+        self.life.tell(|| format!("started in memory that is fresh: {fresh}, with {control:?}: {started:?}"));
+        self.life.power_is_on()?;
         let started = started.map_err(|refusal| Stop::Refused(refusal.to_string()))?;
         let tampered = self.tampered.is_some();
         match started.adoption {
@@ -90,7 +90,7 @@ impl World {
         let flash: Arc<dyn Device> = Arc::clone(&machine.flash) as Arc<dyn Device>;
         let settings = self.scenario.settings.clone();
         let host = Host::on_device(settings, flash, Box::new(self.marker.clone()), Box::new(relations));
-        self.power_is_on()?;
+        self.life.power_is_on()?;
         host.map_err(|refusal| Stop::violated(Invariant::NoUnprovokedError, refusal.to_string()))
     }
 

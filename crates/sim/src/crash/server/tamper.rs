@@ -67,7 +67,7 @@ impl World {
         }
         // What lies there now may be taken for a tier that has what a directory of an older moment lacks.
         let before = Tampered { needed: before.needed || self.is_needed(&image), ..before };
-        self.trace(|| format!("tampered with, {kind}; needed: {}", before.needed));
+        self.life.tell(|| format!("tampered with, {kind}; needed: {}", before.needed));
         self.machine.flash.put_back(&image);
         self.tampered = Some(before);
         self.life.coverage.flash_losses += 1;
@@ -92,7 +92,7 @@ impl World {
     pub(super) fn may_be_foreign(&self) -> bool {
         let image = self.machine.flash.snapshot();
         let marker = self.marker.0.read().unwrap_or_default();
-        let is_named = |uuid: [u8; 16]| marker.contains(&hex(&uuid));
+        let is_named = |uuid: [u8; 16]| marker.contains(&hex::encode(uuid));
         let found = SUPERBLOCK_OFFSETS.map(|offset| Superblock::decode(&superblock(&image, offset)));
         let newest = found.iter().flatten().max_by_key(|superblock| superblock.generation);
         if let Some(newest) = newest {
@@ -126,7 +126,7 @@ impl World {
             let text = format!("the right tier was refused: {reason}");
             return Err(Stop::violated(Invariant::KnownTier, text));
         };
-        self.trace(|| format!("refused: {reason}"));
+        self.life.tell(|| format!("refused: {reason}"));
         if !needed && !self.may_be_foreign() {
             let text = format!("a tier that nobody needs was not done without: {reason}");
             return Err(Stop::violated(Invariant::KnownTier, text));
@@ -150,7 +150,7 @@ impl World {
         }
         let mut copy = self.copy();
         for done in damage_at_rest(&copy.machine.flash, PAGE as usize, &mut copy.life.random) {
-            copy.trace(|| format!("on the copy {done}"));
+            copy.life.tell(|| format!("on the copy {done}"));
         }
         let outcome = copy.start_damaged();
         self.life.coverage.damages += 1;
@@ -161,7 +161,7 @@ impl World {
 
     pub(super) fn copy(&mut self) -> Self {
         let mut copy = Self::of(self.scenario.clone());
-        copy.life = self.life.of_copy_with_a_course();
+        copy.life = self.life.of_copy_with_a_course(&copy.machine.power);
         copy.machine.copy_from(&self.machine);
         copy.marker.0.put(self.marker.0.read());
         copy.history = self.history.clone();
@@ -210,9 +210,4 @@ fn set_version(bytes: &mut [u8], version: u32) {
         let checksum = crc32c::crc32c(&bytes[..end]);
         bytes[end..].copy_from_slice(&checksum.to_le_bytes());
     }
-}
-
-/// As the marker writes a tier's name.
-fn hex(uuid: &[u8; 16]) -> String {
-    uuid.iter().map(|byte| format!("{byte:02x}")).collect()
 }

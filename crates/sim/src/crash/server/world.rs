@@ -57,7 +57,8 @@ pub struct World {
 impl World {
     /// The world of `seed` on these terms.
     pub fn on(seed: u64, terms: &Terms) -> Self {
-        Self { life: Life::on(seed, terms), ..Self::of(Scenario::draw(seed, terms)) }
+        let world = Self::of(Scenario::draw(seed, terms));
+        Self { life: Life::on(seed, terms, &world.machine.power), ..world }
     }
 
     pub(super) fn of(scenario: Scenario) -> Self {
@@ -68,7 +69,7 @@ impl World {
             Control { redo: 0, files_lack_pages: false },
         );
         Self {
-            life: Life::of(scenario.seed),
+            life: Life::of(scenario.seed, &machine.power),
             marker: MarkerFile::on(&machine.power),
             machine,
             history: History::new(&scenario.space),
@@ -101,10 +102,6 @@ impl World {
         self
     }
 
-    pub(super) fn trace(&self, text: impl Fn() -> String) {
-        self.life.tell(&self.machine.power, text);
-    }
-
     /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always
     /// leads the same life; more cuts only make it longer.
     pub fn run(seed: u64, cuts: u64) -> Outcome {
@@ -126,7 +123,7 @@ impl World {
 
     /// The server's processes are gone, and its memory is still there.
     pub(super) fn process_died(&mut self, in_order: bool) {
-        self.trace(|| format!("the server is gone, in order: {in_order}"));
+        self.life.tell(|| format!("the server is gone, in order: {in_order}"));
         self.life.coverage.kills += u64::from(!in_order);
         self.life.coverage.records_lost += self.machine.log.process_died();
         self.history.log_cut(&self.machine.log);
@@ -145,19 +142,9 @@ impl World {
         }
     }
 
-    /// What a failed operation means: nothing when the power has failed, the end of the session when a device
-    /// was to fail and has, else a finding.
+    /// What a failed operation means, and what came of one that did not fail.
     pub(super) fn done<T, E: Display>(&self, operation: &str, result: Result<T, E>) -> Result<T, Stop> {
-        result.map_err(|error| match self.machine.power.is_on() {
-            false => Stop::PowerFailed,
-            true if self.may_fail() => Stop::DeviceFailed,
-            true => Stop::violated(Invariant::NoUnprovokedError, format!("{operation} failed: {error}")),
-        })
-    }
-
-    /// Ends the session if the power has failed without anyone noticing.
-    pub(super) fn power_is_on(&self) -> Result<(), Stop> {
-        if self.machine.power.is_on() { Ok(()) } else { Err(Stop::PowerFailed) }
+        self.life.done(operation, result, || self.may_fail())
     }
 
     /// Disk and log must be the whole database, without the tier.

@@ -6,8 +6,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mezzanine_device::memory::{Random, splitmix};
 use mezzanine_ground::interleave::turns;
+use mezzanine_ground::random::{Random, splitmix};
 use mezzanine_volume::VolumeError;
 
 use super::checkers::pages;

@@ -125,7 +125,7 @@ impl World {
             return Ok(());
         }
         // The loss of power ends everything, and it is looked at elsewhere.
-        self.power_is_on()?;
+        self.life.power_is_on()?;
         let text = format!("it may not cost what it did that {:?}: {state:?}", self.met());
         Err(Stop::Violated(Invariant::NoUnprovokedError, text))
     }

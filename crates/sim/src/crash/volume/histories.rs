@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::{Random, splitmix};
+use mezzanine_ground::random::{Random, splitmix};
 use mezzanine_volume::{Volume, VolumeConfig};
 
 use super::checkers::mixes;

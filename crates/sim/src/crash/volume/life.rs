@@ -15,7 +15,6 @@
 //!            +---------------- (power cut anywhere) <-------+
 //! ```
 
-use mezzanine_device::memory::Power;
 use mezzanine_volume::VolumeState;
 
 use super::beside;
@@ -33,8 +32,8 @@ use crate::crash::kind::Kind;
 impl life::World for World {
     const CUTS_WHILE_OPENING: u64 = 4;
 
-    fn life(&mut self) -> (&mut Life, &Power) {
-        (&mut self.life, &self.machine.power)
+    fn life(&mut self) -> &mut Life {
+        &mut self.life
     }
 
     fn into_life(self) -> Life {
@@ -109,13 +108,13 @@ impl World {
 
     fn use_session(&mut self, session: &Session) -> Result<(), Stop> {
         // Runners are at work already, and the cut that was planned for the opening may have come.
-        self.power_is_on()?;
-        self.life.plan_cut(&self.machine.power, self.scenario.cut_after_max);
+        self.life.power_is_on()?;
+        self.life.plan_cut(self.scenario.cut_after_max);
         pages::check_lengths(self, session)?;
         self.write_lost_anew(session)?;
         pages::check_after_open(self, session)?;
         for _ in 0..self.life.random.magnitude(400) {
-            if !self.life.operates(&self.machine.power) {
+            if !self.life.operates() {
                 continue;
             }
             self.tell_runners();
@@ -128,7 +127,7 @@ impl World {
                 done => done?,
             }
             beside::end(self, reading)?;
-            self.power_is_on()?;
+            self.life.power_is_on()?;
             self.hold_to_cost(session)?;
             histories::in_a_session(self);
         }
@@ -143,7 +142,7 @@ impl World {
                 trace!(self, "kill");
                 self.life.coverage.kills += 1;
                 self.models_crashed();
-                self.power_is_on()?;
+                self.life.power_is_on()?;
                 disk::check_guards(self)
             }
             2 => {
@@ -152,7 +151,7 @@ impl World {
                 self.done("close", closed)?;
                 self.models.iter_mut().for_each(FileModel::sync_acknowledged);
                 // If the disk has everything, it needs no power to be closed; and the tier was not told then.
-                self.power_is_on()?;
+                self.life.power_is_on()?;
                 self.closed = self.says_closed();
                 self.life.coverage.closes += 1;
                 disk::check_guards(self)
@@ -163,7 +162,7 @@ impl World {
                 let closed = session.volume.close_drained();
                 self.done("close drained", closed)?;
                 self.models.iter_mut().for_each(FileModel::sync_acknowledged);
-                self.power_is_on()?;
+                self.life.power_is_on()?;
                 self.closed = true;
                 self.life.coverage.closes += 1;
                 self.drained = Drained::Files;
@@ -196,7 +195,7 @@ impl World {
     /// The power has failed: decides what the devices keep, and looks at what can be seen without the
     /// software.
     fn power_failed(&mut self) -> Result<(), Stop> {
-        self.life.power_failed(&self.machine.power);
+        self.life.power_failed();
         self.devices_lose_power();
         self.life.coverage.replacements_cut += u64::from(self.replacing);
         replacement::choose(self)?;

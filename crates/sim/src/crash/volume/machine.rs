@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::{CutReport, Image, MemoryDevice, Power, Random, Spent, Survival, splitmix};
+use mezzanine_device::memory::{CutReport, Image, MemoryDevice, Power, Spent, Survival};
 use mezzanine_ground::interleave::turns;
+use mezzanine_ground::random::{Random, splitmix};
 use mezzanine_volume::SidecarStore;
 
 use super::costs::{Kinds, Struck};

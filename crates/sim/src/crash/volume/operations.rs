@@ -208,7 +208,7 @@ fn read_page_meanwhile(world: &mut World, session: &Session, file: usize, page: 
 /// After all jobs are done there is room for this in staging memory, so the write does not have to wait for
 /// the job: in this one thread, for ever.
 fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
-    world.power_is_on()?;
+    world.life.power_is_on()?;
     // A job that fails settles the volume, and a write would wait for that: in this one thread, for ever.
     if world.faults.planned {
         return Ok(());
@@ -335,7 +335,7 @@ pub(super) fn sync(world: &mut World, session: &Session, file: usize) -> Result<
 /// Carries out jobs until there are none; a host whose jobs never end would hang here, so there is a limit.
 pub(super) fn settle(world: &World, session: &Session) {
     for _ in 0..10_000 {
-        if !session.volume.step() || world.power_is_on().is_err() {
+        if !session.volume.step() || world.life.power_is_on().is_err() {
             return;
         }
     }

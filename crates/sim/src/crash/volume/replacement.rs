@@ -4,7 +4,7 @@
 //! one of them, and from then on it is the flash device of the world. What is found there is up to the
 //! checkers of the pages.
 
-use mezzanine_device::memory::splitmix;
+use mezzanine_ground::random::splitmix;
 use mezzanine_volume::{ReplaceOptions, VolumeError, VolumeState};
 
 use super::checkers::disk;

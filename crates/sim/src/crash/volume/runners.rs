@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mezzanine_device::memory::{Random, splitmix};
 use mezzanine_ground::interleave::turns::{self, At};
+use mezzanine_ground::random::{Random, splitmix};
 use mezzanine_volume::Volume;
 
 use super::fibers::Fiber;

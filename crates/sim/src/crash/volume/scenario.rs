@@ -1,6 +1,6 @@
 //! What one world is like, drawn from its seed.
 
-use mezzanine_device::memory::Random;
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{Admission, SyncMode, TierConfig, VolumeConfig};
 
 use mezzanine_engine::format::Age;

@@ -5,8 +5,9 @@
 //! Invariants checked: `no-unprovoked-error`: what fails of the spare device before it is in use costs the
 //! replacement alone, whose error names the device ([`super::costs`]).
 
-use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation, Random, splitmix};
+use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation};
 use mezzanine_device::{Device, DeviceErrorKind};
+use mezzanine_ground::random::{Random, splitmix};
 use mezzanine_volume::{VolumeError, VolumeState};
 
 use super::costs::Struck;

@@ -27,8 +27,8 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::panic::resume_unwind;
 
-use mezzanine_device::memory::Random;
 use mezzanine_ground::interleave::turns::At;
+use mezzanine_ground::random::Random;
 
 use super::fibers::{Fiber, give_way};
 use crate::crash::driver::panics;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::splitmix;
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
+use mezzanine_ground::random::splitmix;
 use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeError, VolumeStatistics};
 
 use super::failing::Faults;
@@ -21,7 +21,7 @@ use crate::crash::driver::{Invariant, Stop, Terms};
 /// Tells what happens on standard error, in a world that was asked to.
 macro_rules! trace {
     ($world:expr, $($text:tt)+) => {
-        $world.life.tell(&$world.machine.power, || format!($($text)+));
+        $world.life.tell(|| format!($($text)+));
     };
 }
 
@@ -80,17 +80,21 @@ pub(super) struct Session {
 impl World {
     /// The world of `seed` on these terms.
     pub fn on(seed: u64, terms: &Terms) -> Self {
-        Self { life: Life::on(seed, terms), ..Self::of(Scenario::draw_on(seed, terms)) }
+        Self::of(Scenario::draw_on(seed, terms)).living(seed, terms)
     }
 
     /// The same world, with flash, disks and sidecars put back to earlier moments.
     pub fn of_histories(seed: u64, terms: &Terms) -> Self {
-        Self { life: Life::on(seed, terms), ..Self::of(Scenario::draw_on(seed, terms).of_histories()) }
+        Self::of(Scenario::draw_on(seed, terms).of_histories()).living(seed, terms)
     }
 
     /// The same world, with threads that carry out jobs beside its operations.
     pub fn of_runners(seed: u64, terms: &Terms) -> Self {
-        Self { life: Life::on(seed, terms), ..Self::of(Scenario::draw_on(seed, terms).of_runners(terms)) }
+        Self::of(Scenario::draw_on(seed, terms).of_runners(terms)).living(seed, terms)
+    }
+
+    fn living(self, seed: u64, terms: &Terms) -> Self {
+        Self { life: Life::on(seed, terms, &self.machine.power), ..self }
     }
 
     /// The world of `seed`, before its first opening.
@@ -102,14 +106,11 @@ impl World {
     pub fn of(scenario: Scenario) -> Self {
         let page = scenario.page_bytes();
         let model = |file| FileModel::new(file as u8, page, (scenario.pages_max + 4) * page);
+        let machine =
+            Machine::new(scenario.flash_bytes(), scenario.files, scenario.fingerprints, scenario.seed);
         Self {
-            life: Life::of(scenario.seed),
-            machine: Machine::new(
-                scenario.flash_bytes(),
-                scenario.files,
-                scenario.fingerprints,
-                scenario.seed,
-            ),
+            life: Life::of(scenario.seed, &machine.power),
+            machine,
             models: (0..scenario.files).map(model).collect(),
             version: 0,
             drained: Drained::Files,
@@ -267,7 +268,7 @@ impl World {
         }
         let mode = config.tier.sync_mode;
         let session = opened.map_err(|(operation, error)| self.failed(operation, &error))?;
-        self.power_is_on()?;
+        self.life.power_is_on()?;
         self.life.opening = false;
         self.was_opened();
         self.pages_lost = !session.volume.lost_pages().is_empty();
@@ -343,11 +344,6 @@ impl World {
 
     pub(super) fn done<T>(&self, operation: &str, result: Result<T, VolumeError>) -> Result<T, Stop> {
         result.map_err(|error| self.failed(operation, &error))
-    }
-
-    /// Ends the session if the power has failed without anyone noticing, in the background.
-    pub(super) fn power_is_on(&self) -> Result<(), Stop> {
-        if self.machine.power.is_on() { Ok(()) } else { Err(Stop::PowerFailed) }
     }
 }
 

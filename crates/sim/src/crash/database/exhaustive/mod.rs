@@ -14,7 +14,8 @@ mod step;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use mezzanine_device::memory::{MemoryDevice, Random};
+use mezzanine_device::memory::MemoryDevice;
+use mezzanine_ground::random::Random;
 
 use super::server::Server;
 use super::world::World;
@@ -137,7 +138,7 @@ fn session(world: &mut World, work: impl FnOnce(&mut Server<'_>) -> Result<(), S
     let mut server = Server::new(world, &tier, superblock);
     let done = server.redo().and_then(|()| work(&mut server));
     done?;
-    world.power_is_on()?;
+    world.life.power_is_on()?;
     world.count(&tier);
     Ok(())
 }
@@ -164,7 +165,7 @@ fn play(world: &mut World, trace: &[Step], stop: u64) -> Result<(), Stop> {
                 }
                 server.world.life.random = Random::new(1);
                 step.take(server)?;
-                server.world.power_is_on()?;
+                server.world.life.power_is_on()?;
             }
             Ok(())
         })?;

@@ -23,7 +23,8 @@
 use std::collections::BTreeSet;
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::{Image, Injection, Random, splitmix};
+use mezzanine_device::memory::{Image, Injection};
+use mezzanine_ground::random::{Random, splitmix};
 use mezzanine_volume::{ReplaceOptions, VolumeError, VolumeErrorKind, VolumeState};
 
 use super::damage;

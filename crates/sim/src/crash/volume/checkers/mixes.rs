@@ -23,9 +23,10 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::{Image, Random};
+use mezzanine_device::memory::Image;
 use mezzanine_engine::format::{Superblock, read_superblock};
 use mezzanine_engine::{Admission, ReadError, ReadFlash, Region, SyncMode, Tier, TierConfig};
+use mezzanine_ground::random::Random;
 use mezzanine_volume::{VolumeConfig, VolumeError, VolumeErrorKind};
 
 use super::pairing;
@@ -353,8 +354,7 @@ impl Mix {
         let flash = &self.flash.snapshot.flash;
         let Ok(superblock) = read_superblock(&mut Flash(flash)) else { return false };
         let epoch = sidecar.number("epoch").and_then(|epoch| u32::try_from(epoch).ok()).unwrap_or(0);
-        let nonce: Option<String> =
-            superblock.nonce_of(epoch).map(|nonce| nonce.iter().map(|byte| format!("{byte:02x}")).collect());
+        let nonce = superblock.nonce_of(epoch).map(hex::encode);
         let groups = groups_on(flash, &superblock);
         sidecar.field("nonce") == nonce.as_deref()
             && (epoch == superblock.epoch || groups == superblock.epoch_sequence.number())
@@ -511,9 +511,7 @@ impl SidecarText<'_> {
 
     /// What it has in hexadecimal digits.
     fn bytes(&self, name: &str) -> Vec<u8> {
-        let digits = self.field(name).unwrap_or_default();
-        let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
-        (0..digits.len()).step_by(2).map_while(byte).collect()
+        self.field(name).and_then(|digits| hex::decode(digits).ok()).unwrap_or_default()
     }
 
     /// Blocks of pages that stage-out wrote last.
@@ -529,15 +527,15 @@ mod tests {
 
     use super::*;
 
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
     /// A disk of `len` bytes that begins with a guard, and what an attachment makes of it beside a sidecar.
     fn attached(state: &str, length: usize, guard: &[u8], len: usize) -> (Vec<u8>, Vec<u8>) {
         let mut disk = [GUARD, &vec![7; len.saturating_sub(GUARD.len())][..]].concat();
         disk.truncate(len);
-        let text = format!("state {state}\nlength {length}\nguard {}\nhead {}\n", hex(guard), hex(&[1; 512]));
+        let text = format!(
+            "state {state}\nlength {length}\nguard {}\nhead {}\n",
+            hex::encode(guard),
+            hex::encode([1; 512])
+        );
         let attached = SidecarText(&text).attached(&Image::from(&disk[..])).to_vec();
         (disk, attached)
     }

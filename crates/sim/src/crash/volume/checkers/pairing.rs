@@ -11,8 +11,9 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::{Image, splitmix};
+use mezzanine_device::memory::Image;
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
+use mezzanine_ground::random::splitmix;
 use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind};
 
 use super::recovery::contents;

@@ -8,7 +8,7 @@
 //!
 //! The machine itself is not touched, and no number is drawn that anything else in the life would have drawn.
 
-use mezzanine_device::memory::{Random, splitmix};
+use mezzanine_ground::random::{Random, splitmix};
 use mezzanine_volume::{Volume, VolumeErrorKind};
 
 use super::recovery::{compare, contents};

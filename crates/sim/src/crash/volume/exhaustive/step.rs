@@ -78,7 +78,7 @@ impl Step {
             Self::Drain => operations::drain(world, session),
             _ => Ok(()),
         }?;
-        world.power_is_on()
+        world.life.power_is_on()
     }
 
     /// Whether the step ends the session.
