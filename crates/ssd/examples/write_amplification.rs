@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use mezzanine_device::memory::Random;
 use mezzanine_device::model::{OperationKind, Timing};
+use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
     CacheConfig, CacheKind, Collection, Condition, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
     NandTimings, Ssd, SsdConfig,

@@ -196,15 +196,11 @@ impl SsdConfig {
             let reason = format!("must be a multiple of unit_bytes ({unit}), not {}", self.capacity_bytes);
             return Err(ConfigError::new("capacity_bytes", reason));
         }
-        // What the host can fill: all but the blocks that are held back, that are open and that are bad.
-        let held = self.held_units();
-        let logical = self.capacity_bytes / unit + self.map_units();
-        let room = u64::from(self.geometry.units()).saturating_sub(held);
-        if logical > room {
+        let (logical, most) = (self.capacity_bytes / unit, self.capacity_units_max());
+        if logical > most {
             let reason = format!(
-                "is {} units with the map's, and the flash has room for {room}: {} without the {held} of blocks \
-                 that are held back, open or bad",
-                logical,
+                "is {logical} units, and flash has room for {most}: {} without blocks that are held back, open or \
+                 bad, and without the map",
                 self.geometry.units()
             );
             return Err(ConfigError::new("capacity_bytes", reason));
@@ -217,21 +213,42 @@ impl SsdConfig {
         (self.capacity_bytes / u64::from(self.geometry.unit_bytes)) as u32
     }
 
+    /// Mapping units that the host can be given: what is not held back, open, bad or the map's.
+    pub fn capacity_units_max(&self) -> u64 {
+        let room = u64::from(self.geometry.units()).saturating_sub(self.held_units());
+        if !self.ftl.journal {
+            return room;
+        }
+        // The map and its journal have 4 bytes each for a unit, in whole pages.
+        let per_page = u64::from(self.geometry.units_per_page());
+        let page_bytes = u64::from(self.geometry.page_bytes);
+        let map_of = |units: u64| 2 * per_page * (4 * units).div_ceil(page_bytes);
+        let near = room * page_bytes / (page_bytes + 8 * per_page);
+        (0..=2 * per_page)
+            .map(|less| near.saturating_sub(less))
+            .find(|units| units + map_of(*units) <= room)
+            .unwrap_or(0)
+    }
+
     /// Frames of the buffer, of a mapping unit each.
     pub(crate) fn buffer_frames(&self) -> u32 {
         (self.cache.buffer_bytes / u64::from(self.geometry.unit_bytes)) as u32
     }
 
-    /// Units of blocks that can hold nothing for long: the reserve, the open ones and the bad ones.
+    /// Units that can hold nothing for long: of the reserve, of open blocks and those that are collected, of bad
+    /// ones.
     fn held_units(&self) -> u64 {
         let planes = u64::from(self.geometry.planes());
         let per_plane = u64::from(self.ftl.reserve_blocks_per_plane)
             + u64::from(self.ftl.streams)
             + u64::from(self.ftl.journal)
-            + 1;
+            + 2;
         let bad =
             (u64::from(self.geometry.blocks()) * u64::from(self.ftl.bad_blocks_per_thousand)).div_ceil(1000);
-        (planes * per_plane + bad) * u64::from(self.geometry.units_per_block())
+        // Less than a page of garbage stays in a block; a unit in the buffer has its version of before in flash.
+        let rest = u64::from(self.geometry.blocks()) * u64::from(self.geometry.units_per_page() - 1);
+        let buffered = u64::from(self.buffer_frames());
+        (planes * per_plane + bad) * u64::from(self.geometry.units_per_block()) + rest + buffered
     }
 
     /// Units that the map's pages and its journal take on flash.

@@ -2,8 +2,8 @@
 //! (SIGMOD 2014), one client that writes 4 KB at places drawn evenly.
 #![allow(clippy::unwrap_used)]
 
-use mezzanine_device::memory::Random;
 use mezzanine_device::model::{self, Operation, OperationKind, Timing};
+use mezzanine_ground::random::Random;
 use mezzanine_ssd::{CacheKind, FlushRule, Ssd};
 
 const WRITES_PER_FLUSH: [u64; 8] = [1, 4, 8, 16, 32, 64, 128, 256];

@@ -4,8 +4,8 @@
 //! backwards; what is full is collected, whatever the order of writes, discards and flushes.
 #![allow(clippy::unwrap_used)]
 
-use mezzanine_device::memory::Random;
 use mezzanine_device::model::{Operation, OperationKind, Timing};
+use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
     CacheConfig, CacheKind, Collection, Condition, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
     NandTimings, Ssd, SsdConfig,

@@ -61,8 +61,7 @@ impl Ssd {
         let per_page = u64::from(ftl.array.geometry.units_per_page());
         while words.waiting >= per_page {
             let stream = self.next_stream(words, ftl);
-            let plane = ftl.first_free(stream as usize);
-            if ftl.free_at(plane) > now || !self.start_page(words, ftl, plane, stream, now, false) {
+            if !self.start_page(words, ftl, stream, now, false) {
                 break;
             }
         }
@@ -77,8 +76,7 @@ impl Ssd {
             let oldest = (words.released % frames) as usize;
             if ftl.frames[oldest].done_at == 0 {
                 let stream = self.next_stream(words, ftl);
-                let plane = ftl.first_free(stream as usize);
-                self.start_page(words, ftl, plane, stream, at, true);
+                self.start_page(words, ftl, stream, at, true);
                 continue;
             }
             at = at.max(ftl.frames[oldest].done_at);
@@ -92,8 +90,7 @@ impl Ssd {
         let frames = ftl.frames.len() as u64;
         while words.waiting > 0 {
             let stream = self.next_stream(words, ftl);
-            let plane = ftl.first_free(stream as usize);
-            self.start_page(words, ftl, plane, stream, now, true);
+            self.start_page(words, ftl, stream, now, true);
         }
         let on_their_way = words.released..words.filled;
         let last = on_their_way.map(|turn| ftl.frames[(turn % frames) as usize].done_at).max();
@@ -111,17 +108,9 @@ impl Ssd {
         ftl.frames[(words.started % frames) as usize].stream
     }
 
-    /// Programs a page of the oldest frame that waits and of those of its stream that follow. Without `alone`
-    /// it does nothing, and returns false, if there is no partner for the whole page.
-    fn start_page(
-        &self,
-        words: &mut Words,
-        ftl: &mut Ftl<'_>,
-        plane: u32,
-        stream: u32,
-        now: u64,
-        alone: bool,
-    ) -> bool {
+    /// Programs a page of the oldest frame that waits and of those of its stream that follow. Unless it `must`, it
+    /// does nothing, and returns false, if there is no partner for the whole page or no plane is free by `now`.
+    fn start_page(&self, words: &mut Words, ftl: &mut Ftl<'_>, stream: u32, now: u64, must: bool) -> bool {
         let frames = ftl.frames.len() as u64;
         let per_page = ftl.array.geometry.units_per_page() as usize;
         let mut chosen = [0_usize; UNITS_PER_PAGE_MAX as usize];
@@ -138,7 +127,7 @@ impl Ssd {
                 }
             }
         }
-        if count < per_page && !alone {
+        if count < per_page && !must {
             return false;
         }
         let chosen = &chosen[..count];
@@ -146,10 +135,15 @@ impl Ssd {
         for (logical, frame) in logical.iter_mut().zip(chosen) {
             *logical = ftl.frames[*frame].logical - 1;
         }
+        let first_free = ftl.first_free(stream as usize);
+        if !must && ftl.free_at(first_free) > now {
+            return false;
+        }
         let (map_pages, first) = (self.config.map_pages(), self.config.logical_units());
         // A plane that has been free for a while has begun when the last of them came.
-        let not_before = if alone { filled_at.max(now) } else { filled_at };
+        let not_before = if must { filled_at.max(now) } else { filled_at };
         let not_before = ftl.keep_journal(map_pages, first, not_before);
+        let plane = ftl.first_free(stream as usize);
         let programmed = ftl.program(plane, stream as usize, &logical[..count], not_before);
         for (index, frame) in chosen.iter().enumerate() {
             let frame = &mut ftl.frames[*frame];
@@ -157,6 +151,7 @@ impl Ssd {
             frame.done_at = programmed.done_at.max(1);
         }
         words.waiting -= count as u64;
+        ftl.pay(plane, count as u32);
         ftl.counters.units_programmed += count as u64;
         ftl.journal.dirty += count as u64;
         true

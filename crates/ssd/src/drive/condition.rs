@@ -1,6 +1,6 @@
 //! The condition that a drive is in when work begins.
 
-use mezzanine_device::memory::Random;
+use mezzanine_ground::random::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;

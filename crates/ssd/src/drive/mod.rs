@@ -6,8 +6,8 @@ mod condition;
 
 mod timing;
 
-use mezzanine_device::memory::splitmix;
 use mezzanine_device::model::Operation;
+use mezzanine_ground::random::splitmix;
 
 use crate::ConfigError;
 use crate::config::{CacheKind, FlushRule, SsdConfig};
@@ -130,7 +130,7 @@ impl Ssd {
     fn span(&self, address: u64, len: u64) -> Span {
         let unit = u64::from(self.config.geometry.unit_bytes);
         let first = address / unit;
-        let end = (address + len.max(1)).div_ceil(unit);
+        let end = address.saturating_add(len.max(1)).div_ceil(unit);
         let logical = u64::from(self.config.logical_units());
         Span { first: (first % logical) as u32, units: (end - first).min(logical) as u32 }
     }
@@ -218,7 +218,7 @@ impl Ssd {
         let done = self.over_link(words, now.max(words.flushed_at) + self.host.latency, 0);
         let unit = u64::from(self.config.geometry.unit_bytes);
         let first = operation.address.div_ceil(unit);
-        let units = ((operation.address + operation.len) / unit).saturating_sub(first);
+        let units = (operation.address.saturating_add(operation.len) / unit).saturating_sub(first);
         let logical = u64::from(self.config.logical_units());
         let span = Span { first: (first % logical) as u32, units: units.min(logical) as u32 };
         for logical in self.units(span) {

@@ -19,7 +19,7 @@ impl Timing for Ssd {
         let turn = (parts.words.commands % parts.queue.len() as u64) as usize;
         let begins = now.max(parts.queue[turn]);
         let span = self.span(operation.address, operation.len);
-        let end = operation.address + operation.len;
+        let end = operation.address.saturating_add(operation.len);
         let (mut done, sequential) = match operation.kind {
             OperationKind::Read => {
                 let before = std::mem::replace(&mut parts.words.read_to, end);

@@ -51,16 +51,15 @@ impl Ftl<'_> {
             }),
             Collection::Fifo => self.array.best(plane, |_, age| age as f64),
         };
-        let Some(mut block) = chosen else { return false };
+        let Some(mut block) = chosen.filter(|block| self.array.has_garbage(*block)) else {
+            // Nothing is freed by moving all of a block.
+            return false;
+        };
         if let Some(cold) = self.least_worn(plane, block) {
             self.counters.wear_moves += 1;
             block = cold;
         }
         let valid = self.array.valid(block);
-        if valid == units_per_block && self.config.collection == Collection::Greedy {
-            // Nothing is freed by moving all of it.
-            return false;
-        }
         self.array.take(block);
         let state = &mut self.array.planes[plane as usize];
         (state.victim, state.cursor, state.gain) = (block + 1, 0, units_per_block - valid);
@@ -144,7 +143,7 @@ impl Ftl<'_> {
         }
         let logical = &logical[..units.len()];
         let busy = self.counters.busy_ns;
-        let programmed = self.program_alone(plane, MOVED, logical, 0);
+        let programmed = self.program(plane, MOVED, logical, 0);
         // It counts as collection, of which the whole is added up.
         self.counters.busy_ns = busy;
         self.counters.pages_moved += 1;

@@ -92,6 +92,7 @@ impl Ftl<'_> {
             self.give_up(before);
         }
         self.counters.units_of_map += u64::from(per_page);
+        self.pay(plane, per_page);
         programmed.done_at
     }
 }

@@ -32,11 +32,13 @@ impl Ftl<'_> {
     #[inline]
     fn has_room(&mut self, plane: u32, stream: usize) -> bool {
         let state = &self.array.planes[plane as usize];
-        if state.open[stream] != 0 || self.array.erased(plane) >= 2 || state.victim != 0 {
+        if state.open[stream] != 0 || self.array.erased(plane) >= 2 {
             return true;
         }
-        let fewest = self.array.fewest_valid(plane).map(|block| self.array.valid(block));
-        fewest.is_some_and(|valid| valid < self.array.geometry.units_per_block())
+        if state.victim.checked_sub(1).is_some_and(|block| self.array.has_garbage(block)) {
+            return true;
+        }
+        self.array.fewest_valid(plane).is_some_and(|block| self.array.has_garbage(block))
     }
 
     /// Reads a page of which so many units are wanted. Returns when they are over the channel.
@@ -56,23 +58,9 @@ impl Ftl<'_> {
         self.array.planes[plane as usize].free_at
     }
 
-    /// Programs a page of a stream on a plane with these units; fewer than a page has are padded. Collection
-    /// takes its share of the plane's time afterwards (T3). The caller has the map name the new places.
+    /// Programs a page of a stream on a plane with these units; fewer than a page has are padded. The caller has
+    /// the map name their new places, and pays for it then ([`Self::pay`]): collection may take any block.
     pub(crate) fn program(
-        &mut self,
-        plane: u32,
-        stream: usize,
-        logical: &[u32],
-        not_before: u64,
-    ) -> Programmed {
-        let programmed = self.program_alone(plane, stream, logical, not_before);
-        self.collect(plane, logical.len() as u32);
-        self.clock.changed(self.array.planes, plane);
-        programmed
-    }
-
-    /// As [`Self::program`], without collection.
-    pub(super) fn program_alone(
         &mut self,
         plane: u32,
         stream: usize,
@@ -98,6 +86,12 @@ impl Ftl<'_> {
         self.counters.units_padded += u64::from(self.array.geometry.units_per_page()) - logical.len() as u64;
         self.counters.busy_ns += self.clock.times.page_transfer + self.clock.times.program;
         Programmed { unit, done_at }
+    }
+
+    /// Collection takes its share of a plane's time after so many units were programmed there (T3).
+    pub(crate) fn pay(&mut self, plane: u32, units: u32) {
+        self.collect(plane, units);
+        self.clock.changed(self.array.planes, plane);
     }
 
     fn open(&mut self, plane: u32, stream: usize) -> u32 {

@@ -189,14 +189,20 @@ impl<'s> Array<'s> {
         heads[*fewest as usize].checked_sub(1)
     }
 
-    /// The closed block of a plane for which `score` is largest; of equals the one with the lower number.
+    /// Whether collecting a block frees a page at least: what is moved fills whole pages.
+    pub fn has_garbage(&self, block: u32) -> bool {
+        self.blocks[block as usize].valid + self.geometry.units_per_page() <= self.units_per_block
+    }
+
+    /// The closed block of a plane that has garbage and for which `score` is largest; of equals the one with the
+    /// lower number.
     /// `score` is given the valid units, and how many blocks of the drive were closed since this one.
     pub fn best(&self, plane: u32, score: impl Fn(u32, u64) -> f64) -> Option<u32> {
         let first = plane * self.geometry.blocks_per_plane;
         let mut best: Option<(f64, u32)> = None;
         for block in first..first + self.geometry.blocks_per_plane {
             let seen = &self.blocks[block as usize];
-            if seen.state != BlockState::Closed as u32 {
+            if seen.state != BlockState::Closed as u32 || !self.has_garbage(block) {
                 continue;
             }
             let score = score(seen.valid, *self.closings - seen.stamp);
