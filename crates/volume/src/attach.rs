@@ -13,7 +13,7 @@ use mezzanine_ground::interleave::sync::{Mutex, RwLock};
 use crate::agreed::read_agreed;
 use crate::backing::{FileInner, Head};
 use crate::config::{AttachOptions, GUARD_BYTES_MAX};
-use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::core::{Local, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind, unsteady};
 use crate::guard::{is_rotten, is_stretched, name_guard};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
@@ -159,7 +159,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-impl Shared {
+impl Local {
     /// Attaches a file. On refusal nothing has changed.
     pub(crate) fn attach(&self, candidate: Candidate<'_>) -> Result<Arc<FileInner>, VolumeError> {
         let mut registry = lock(&self.registry);
@@ -359,7 +359,7 @@ impl Shared {
         file: FileInner,
     ) -> Result<Arc<FileInner>, VolumeError> {
         let Some(opened) = registry.tier.as_mut() else { return Ok(self.register(file)) };
-        if self.unstarted.load(Ordering::Acquire) {
+        if self.is_unstarted() {
             let file = self.register(file);
             opened.waiting.push(Arc::clone(&file));
             return Ok(file);
@@ -490,8 +490,8 @@ impl Shared {
         if rotten && !planted::is(Bug::RottenGuardLeft) {
             // With a second rotten byte it would be known no longer.
             let failed = |error| VolumeError::from_device("write the guard anew of", &file.name, error).at(0);
-            file.write_plain(&sidecar.guard, 0, &self.counters).map_err(failed)?;
-            file.flush(&self.counters).map_err(failed)?;
+            file.write_plain(&sidecar.guard, 0, self.counters()).map_err(failed)?;
+            file.flush(self.counters()).map_err(failed)?;
         }
         // A page that the tier had let go before it was discarded may be there again, since no durable group
         // states the front that passed it.
@@ -504,7 +504,7 @@ impl Shared {
             self.forget_cut_page(&file, sidecar, length)?;
             let failed = |error| VolumeError::from_device("attach", &file.name, error);
             file.resize(physical).map_err(failed)?;
-            file.flush(&self.counters).map_err(failed)?;
+            file.flush(self.counters()).map_err(failed)?;
         }
         if let Some((first, end)) = discarding {
             // The pages of these that the tier holds are zero there already, or as old as a crash may leave
@@ -513,9 +513,9 @@ impl Shared {
             let zeroed = file.zero(
                 first.saturating_mul(file.page_size),
                 end.saturating_mul(file.page_size),
-                &self.counters,
+                self.counters(),
             );
-            zeroed.and_then(|()| file.flush(&self.counters)).map_err(failed)?;
+            zeroed.and_then(|()| file.flush(self.counters())).map_err(failed)?;
             // A disk job that ran beside the discard may have had the sidecar name them as they were.
             if !planted::is(Bug::SyncedBatchRemembered) {
                 lock(&file.batch).forget(first, end);

@@ -18,6 +18,7 @@ use crate::note::Table;
 use crate::pacing::Pacing;
 use crate::record::Recording;
 use crate::registry::{Registry, write_superblock};
+use crate::shared::{Placed, Shared};
 use crate::signal::Signal;
 use crate::statistics::Counters;
 
@@ -44,15 +45,12 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 
 /// The state behind all handles of one volume. The README of the crate states who may touch what, and the
 /// lock order.
-pub(crate) struct Shared {
+pub(crate) struct Local {
     /// The tier, for those that have no file's layout lock in hand; locked only to look at it, or to replace
     /// it.
     host: RwLock<Option<Arc<TierHost>>>,
     pub(crate) health: Health,
     pub(crate) registry: Mutex<Registry>,
-    /// The opening has not started, or not all of its files know: whoever changes something has it start
-    /// first (see `start`). Never set again.
-    pub(crate) unstarted: AtomicBool,
     pub(crate) files: RwLock<BTreeMap<u32, Arc<FileInner>>>,
     /// Held shared by everything that changes a file, from its beginning to its end; exclusively while the
     /// way that changes take is changed, and while the volume is closed.
@@ -60,7 +58,7 @@ pub(crate) struct Shared {
     pub(crate) pacing: Pacing,
     stripes: [Mutex<()>; STRIPES],
     pub(crate) signal: Signal,
-    pub(crate) counters: Counters,
+    memory: Arc<Placed<Shared>>,
     pub(crate) recording: Recording,
 }
 
@@ -173,7 +171,7 @@ impl TierHost {
         self.tier.sync_mode() == SyncMode::Through || !self.takes_writes
     }
 
-    /// Whether writes go to disk first. Changes only while nobody writes (`Shared::changing`).
+    /// Whether writes go to disk first. Changes only while nobody writes (`Local::changing`).
     pub(crate) fn disk_first(&self) -> bool {
         self.provably_clean() || self.admission_off.load(Ordering::Acquire)
     }
@@ -285,21 +283,38 @@ pub(crate) struct TierParts {
     pub(crate) table: Table,
 }
 
-impl Shared {
-    pub(crate) fn new(host: Option<TierHost>, health: Health, registry: Registry) -> Self {
+impl Local {
+    pub(crate) fn new(host: Option<TierHost>, mode: Mode, reason: &str, registry: Registry) -> Self {
+        let memory = Arc::new(Placed::<Shared>::new());
+        memory.condition.begin(mode, reason);
+        memory.start.begin(registry.tier.is_some());
         Self {
-            health,
-            unstarted: AtomicBool::new(registry.tier.is_some()),
+            health: Health::new(Arc::clone(&memory)),
             registry: Mutex::new(registry),
             files: RwLock::new(BTreeMap::new()),
             changing: RwLock::new(()),
             pacing: Pacing::new(host.as_ref().map_or(0, |host| host.workers)),
             host: RwLock::new(host.map(Arc::new)),
             stripes: [const { Mutex::new(()) }; STRIPES],
-            signal: Signal::default(),
-            counters: Counters::default(),
+            signal: Signal::new(Arc::clone(&memory)),
             recording: Recording::default(),
+            memory,
         }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.memory.counters
+    }
+
+    /// The opening has not started, or not all of its files know: whoever changes something has it start
+    /// first (see `start`).
+    pub(crate) fn is_unstarted(&self) -> bool {
+        !self.memory.start.is_over()
+    }
+
+    /// That is over, for good.
+    pub(crate) fn has_started(&self) {
+        self.memory.start.ends();
     }
 
     /// The tier, whether it may be believed or not.
@@ -379,7 +394,7 @@ impl Shared {
         let found = self.run_job(host);
         if found {
             host.fruitless.store(0, Ordering::Release);
-            crate::statistics::count(&self.counters.jobs_by_callers, 1);
+            crate::statistics::count(&self.counters().jobs_by_callers, 1);
         }
         found
     }

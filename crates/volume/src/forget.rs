@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DrainCursor, IdRange};
 
-use crate::core::{Shared, TierHost, lock};
+use crate::core::{Local, TierHost, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::registry::OpenedTier;
 
@@ -38,7 +38,7 @@ pub(crate) fn or_forget(flash: &str, names: &[String]) -> String {
     )
 }
 
-impl Shared {
+impl Local {
     /// See [`crate::Volume::forget`].
     pub(crate) fn forget_files(&self, paths: &[PathBuf]) -> Result<Vec<Forgotten>, VolumeError> {
         let mut registry = lock(&self.registry);

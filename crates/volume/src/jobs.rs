@@ -10,7 +10,7 @@ use mezzanine_engine::{Failure, Job, JobError};
 use mezzanine_ground::interleave::turns;
 
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, exclusive, lock, shared};
+use crate::core::{Local, TierHost, exclusive, lock, shared};
 use crate::error::VolumeError;
 use crate::health::{Mode, Route};
 use crate::sidecar::SidecarState;
@@ -19,7 +19,7 @@ use crate::statistics::count;
 /// The one process that uses a heap region.
 pub(crate) const OWNER: u32 = 1;
 
-impl Shared {
+impl Local {
     /// Looks for a job and carries it out. Returns whether there was one.
     pub(crate) fn run_job(&self, host: &TierHost) -> bool {
         if host.is_held() {
@@ -98,13 +98,13 @@ impl Shared {
                 self.write_flash(host, &mut [Request::Write { offset, buf }]).map_err(failed)
             }
             Job::FlushFlash(_) => {
-                count(&self.counters.flash_flushes, 1);
+                count(&self.counters().flash_flushes, 1);
                 host.flash.flush().map_err(failed)
             }
             Job::ReadFront(job) => {
                 let mut reads: Vec<Request<'_>> =
                     job.reads().into_iter().map(|(offset, buf)| Request::Read { offset, buf }).collect();
-                count(&self.counters.flash_reads, reads.len() as u64);
+                count(&self.counters().flash_reads, reads.len() as u64);
                 host.flash.run(&mut reads).into_iter().collect::<Result<(), _>>().map_err(failed)
             }
             Job::WriteDisk(job) => {
@@ -133,8 +133,8 @@ impl Shared {
 
     pub(crate) fn write_flash(&self, host: &TierHost, writes: &mut [Request<'_>]) -> Result<(), DeviceError> {
         let bytes: u64 = writes.iter().filter_map(Request::range).map(|(_, len)| len).sum();
-        count(&self.counters.flash_writes, writes.len() as u64);
-        count(&self.counters.flash_bytes_written, bytes);
+        count(&self.counters().flash_writes, writes.len() as u64);
+        count(&self.counters().flash_bytes_written, bytes);
         host.flash.run(writes).into_iter().collect()
     }
 
@@ -145,7 +145,7 @@ impl Shared {
             // now.
             return Ok(());
         };
-        let written = file.write_pages(pages, &self.counters);
+        let written = file.write_pages(pages, self.counters());
         // Afterwards: a sync that another thread carries out meanwhile takes the mark away, and does not
         // cover this.
         file.staged_out.store(true, Ordering::Release);
@@ -160,7 +160,7 @@ impl Shared {
             .filter(|file| file.staged_out.swap(false, Ordering::AcqRel))
             .collect();
         for file in written {
-            count(&self.counters.disk_flushes, 1);
+            count(&self.counters().disk_flushes, 1);
             lock(&file.batch).sync_begins();
             let flushed = file.backing.flush();
             lock(&file.batch).sync_ends(flushed.is_err());
@@ -234,7 +234,7 @@ mod tests {
     /// A disk that is synced by another job in the middle of each of its writes, and counts its flushes.
     struct Overtaken {
         disk: MemoryDevice,
-        volume: Mutex<Weak<Shared>>,
+        volume: Mutex<Weak<Local>>,
         syncing: AtomicBool,
         flushes: AtomicU64,
     }
@@ -274,7 +274,7 @@ mod tests {
         let volume = Volume::open(flash, config).unwrap();
         let (disk, sidecar) = (Arc::new(MemoryDevice::file(0)), Arc::new(MemorySidecar::default()));
         volume.attach(Path::new("a"), disk, sidecar, AttachOptions::default()).unwrap();
-        let shared = &volume.shared;
+        let shared = &volume.local;
         assert!(shared.health.change(&[Mode::Normal], Mode::Quiescing, "a test"));
         let before = shared.signal.progress();
         assert!(!volume.step());
@@ -291,13 +291,13 @@ mod tests {
         let volume = Volume::open(flash, config).unwrap();
         let disk = Arc::new(Overtaken {
             disk: MemoryDevice::new(1 << 20),
-            volume: Mutex::new(Arc::downgrade(&volume.shared)),
+            volume: Mutex::new(Arc::downgrade(&volume.local)),
             syncing: AtomicBool::new(false),
             flushes: AtomicU64::new(0),
         });
         let sidecar = Arc::new(MemorySidecar::default());
         volume.attach(Path::new("a"), disk.clone(), sidecar, AttachOptions::default()).unwrap();
-        let shared = &volume.shared;
+        let shared = &volume.local;
         let number = shared.all_files()[0].number;
         shared.write_home(number, &[(3, &[7; 4096])]).unwrap();
         let before = disk.flushes.load(Ordering::SeqCst);

@@ -25,7 +25,7 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, lock};
+use crate::core::{Local, TierHost, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::note::MARK_MAX;
 use crate::sidecar::{Sidecar, SidecarState, SidecarStore, read_sidecar};
@@ -56,7 +56,7 @@ impl FileInner {
     }
 }
 
-impl Shared {
+impl Local {
     /// Marks a file: replaces its sidecar, which says `state` from now on, with the next mark, and then tells
     /// the tier. What depends on it is given to the tier after that.
     pub(crate) fn mark(

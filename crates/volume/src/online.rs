@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use mezzanine_engine::{IdRange, SyncMode};
 
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::core::{Local, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::open::check_sync_mode;
 use crate::registry::{OpenedTier, Registry};
@@ -25,7 +25,7 @@ use crate::registry::{OpenedTier, Registry};
 const SWITCH: &str = "switch the sync mode of the tier on";
 const ADMIT: &str = "change the admission of the tier on";
 
-impl Shared {
+impl Local {
     /// See [`crate::Volume::set_sync_mode`].
     pub(crate) fn set_sync_mode(&self, mode: SyncMode) -> Result<(), VolumeError> {
         let mut registry = lock(&self.registry);

@@ -13,7 +13,7 @@ use mezzanine_engine::{DirtyPage, DrainCursor, Failure, NoRoom, SyncState};
 use mezzanine_ground::interleave::rest;
 
 use crate::backing::FileInner;
-use crate::core::{FRUITLESS_MAX, Shared, TierHost, exclusive, lock, shared};
+use crate::core::{FRUITLESS_MAX, Local, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::forget::or_forget;
 use crate::health::Mode;
@@ -42,7 +42,7 @@ fn is_read_only(error: &VolumeError) -> bool {
     error.kind() == VolumeErrorKind::ReadOnly && !planted::is(Bug::ReadOnlyCloseFails)
 }
 
-impl Shared {
+impl Local {
     /// Acts on a failure that the tier has latched (invariant 11).
     pub(crate) fn handle_failure(&self, host: &TierHost) {
         let Some(failure) = host.tier.failure() else { return };
@@ -209,7 +209,7 @@ impl Shared {
                 requests.push(Request::Read { offset: page.flash.offset, buf });
             }
         }
-        count(&self.counters.flash_reads, requests.len() as u64);
+        count(&self.counters().flash_reads, requests.len() as u64);
         let results = if requests.is_empty() { Vec::new() } else { host.flash.run(&mut requests) };
         let mut results = results.into_iter();
         let mut found = Vec::with_capacity(pages.len());
@@ -273,7 +273,7 @@ impl Shared {
         let physical = file.len().max(file.physical_min());
         if file.resizable && file.physical.load(Ordering::Acquire) != physical {
             file.resize(physical).map_err(failed)?;
-            file.flush(&self.counters).map_err(failed)?;
+            file.flush(self.counters()).map_err(failed)?;
         }
         // The disk may be written directly from now on.
         lock(&file.batch).forget(0, u64::MAX);
@@ -294,11 +294,11 @@ impl Shared {
         let head = file.head().bytes.clone();
         let keep = head.len().min(usize::try_from(len).unwrap_or(usize::MAX));
         let _moves = lock(&file.guard_moves);
-        file.write_plain(&head[..keep], 0, &self.counters).map_err(failed)?;
+        file.write_plain(&head[..keep], 0, self.counters()).map_err(failed)?;
         if file.resizable && file.physical.load(Ordering::Acquire) != len {
             file.resize(len).map_err(failed)?;
         }
-        file.flush(&self.counters).map_err(failed)?;
+        file.flush(self.counters()).map_err(failed)?;
         file.set_guarded(false);
         Ok(())
     }
@@ -311,7 +311,7 @@ impl Shared {
         let _busy = self.pacing.busy();
         let host = self.tier_in_use();
         let mark = host.as_ref().map(|host| host.tier.disk_mark());
-        file.flush(&self.counters)
+        file.flush(self.counters())
             .map_err(|error| VolumeError::from_device("sync", &file.name, error))
             .inspect_err(|error| self.refuse_changes(error))?;
         // A page is given to the tier when its write to the disk is counted. So with no file behind now,
@@ -330,7 +330,7 @@ impl Shared {
 
     /// See [`crate::VolumeFile::sync`].
     pub(crate) fn sync_file(&self, file: &FileInner) -> Result<bool, VolumeError> {
-        count(&self.counters.syncs, 1);
+        count(&self.counters().syncs, 1);
         // What it waits for must not be taken out of use meanwhile.
         let _changing = shared(&self.changing);
         self.health.route("sync", &file.name)?;
@@ -343,7 +343,7 @@ impl Shared {
             self.flush_direct(file)?;
         }
         if !worked {
-            count(&self.counters.syncs_without_io, 1);
+            count(&self.counters().syncs_without_io, 1);
         }
         Ok(worked)
     }
@@ -352,7 +352,7 @@ impl Shared {
     pub(crate) fn hand_over(&self, file: &FileInner) -> Result<(), VolumeError> {
         let _changing = shared(&self.changing);
         self.health.route("hand over", &file.name)?;
-        if self.unstarted.load(Ordering::Acquire) {
+        if self.is_unstarted() {
             // Nothing was changed.
             return Ok(());
         }
@@ -555,7 +555,7 @@ impl Shared {
         if begun || drained {
             // It may have started by half.
             self.start_for_change(registry)?;
-        } else if self.unstarted.load(Ordering::Acquire) {
+        } else if self.is_unstarted() {
             return self.all_files().iter().try_for_each(|file| self.flush_direct(file));
         }
         let host = match self.tier_in_use() {

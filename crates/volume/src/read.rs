@@ -7,7 +7,7 @@ use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::backing::{FileInner, OnDisk};
 use crate::config::GUARD_BYTES_MAX;
-use crate::core::{Shared, TierHost};
+use crate::core::{Local, TierHost};
 use crate::error::VolumeError;
 use crate::health::Mode;
 use crate::reread::{Reread, Unread};
@@ -47,7 +47,7 @@ struct Runs {
     disk: bool,
 }
 
-impl Shared {
+impl Local {
     /// Fills `buf` from `offset`; all of it lies below the end of the file. The caller holds the layout lock,
     /// with `host` in it.
     pub(crate) fn read_range(
@@ -60,7 +60,7 @@ impl Shared {
         let Some(host) = host.filter(|_| !self.health.has_bypassed()) else {
             let failed = |error| unread_disk(file, offset, error);
             let _busy = self.pacing.busy();
-            return file.read_home(buf, offset, &self.counters).map_err(failed);
+            return file.read_home(buf, offset, self.counters()).map_err(failed);
         };
         let page = host.page_size();
         let mut at = 0;
@@ -97,7 +97,7 @@ impl Shared {
         out: &mut [u8],
     ) -> Result<(), VolumeError> {
         let id = PageId::volume(u64::from(file.number), block);
-        let counters = &self.counters;
+        let counters = self.counters();
         let mut read_under: Option<Token> = None;
         loop {
             match host.tier.lookup(&id, out) {
@@ -147,14 +147,14 @@ impl Shared {
     ) -> Result<bool, VolumeError> {
         let unread = match self.reread(host, page, bytes, read) {
             Reread::Whole => {
-                count(&self.counters.page_hits_flash, 1);
+                count(&self.counters().page_hits_flash, 1);
                 return Ok(true);
             }
             Reread::Gone => return Ok(false),
             Reread::Unread(unread) => unread,
         };
         if !unread.silent {
-            count(&self.counters.pages_damaged, 1);
+            count(&self.counters().pages_damaged, 1);
         }
         let id = PageId::volume(u64::from(file.number), block);
         if !page.dirty || host.tier.on_disk(&id, page) || planted::is(Bug::DirtyForgotten) {
@@ -174,7 +174,7 @@ impl Shared {
         }
         match self.read_from_disk(host, file, block, page, unread, bytes) {
             Ok(()) => {
-                count(&self.counters.page_misses, 1);
+                count(&self.counters().page_misses, 1);
                 Ok(true)
             }
             // A newer version may be on its way to disk just now.
@@ -205,7 +205,7 @@ impl Shared {
         let start = block.saturating_mul(file.page_size);
         let mut failed = None;
         for _ in 0..if planted::is(Bug::DiskReadOnce) { 1 } else { DISK_READS } {
-            match file.read_home(out, start, &self.counters) {
+            match file.read_home(out, start, self.counters()) {
                 Ok(()) if host.tier.disk_has(page, out) => return Ok(()),
                 Ok(()) => {}
                 Err(error) => failed = Some(error),
@@ -323,7 +323,7 @@ impl Shared {
             let page = &mut buf[index * size..(index + 1) * size];
             let right = match source {
                 Source::Memory => {
-                    count(&self.counters.page_hits_memory, 1);
+                    count(&self.counters().page_hits_memory, 1);
                     true
                 }
                 Source::Flash(flash) => {
@@ -334,7 +334,7 @@ impl Shared {
                     // Only what was read while nothing changed there may be offered.
                     let offset = (block + index as u64) * file.page_size;
                     found.disk && file.unmask(page, offset, &noted) && {
-                        count(&self.counters.page_misses, 1);
+                        count(&self.counters().page_misses, 1);
                         let taken = self.offer(host, &id(index), page, *token);
                         dropped |= !taken;
                         taken || self.is_unchanged(host, &id(index), page, *token)
@@ -389,12 +389,12 @@ impl Shared {
             let (bytes, beyond) = mine.split_at_mut(available);
             beyond.fill(0);
             if !bytes.is_empty() {
-                count(&self.counters.disk_bytes_read, bytes.len() as u64);
+                count(&self.counters().disk_bytes_read, bytes.len() as u64);
                 disk.push(Request::Read { offset: run.offset, buf: bytes });
             }
         }
         let read_from_disk = self.read_disk_runs(file, &mut disk, noted)?;
-        count(&self.counters.flash_reads, flash.len() as u64);
+        count(&self.counters().flash_reads, flash.len() as u64);
         let results = if flash.is_empty() { Vec::new() } else { host.flash.run(&mut flash) };
         let mut by_page = Vec::with_capacity(sources.len());
         for (run, result) in runs.iter().filter(|run| run.from_flash).zip(results) {
@@ -415,7 +415,7 @@ impl Shared {
         if disk.is_empty() {
             return Ok(true);
         }
-        count(&self.counters.disk_reads, disk.len() as u64);
+        count(&self.counters().disk_reads, disk.len() as u64);
         let busy = self.pacing.busy();
         let results = file.backing.run(disk);
         drop(busy);
@@ -445,7 +445,7 @@ impl Shared {
             Err(error) if run.end - run.first == 1 => by_page.push(Err(error)),
             Err(_) if !planted::is(Bug::RunFailsItsPages) => {
                 for (index, page) in pages.chunks_exact_mut(size).enumerate() {
-                    count(&self.counters.flash_reads, 1);
+                    count(&self.counters().flash_reads, 1);
                     by_page.push(host.flash.read_at(page, run.offset + (index * size) as u64));
                 }
             }

@@ -8,7 +8,7 @@ use mezzanine_ground::interleave::sync::atomic::Ordering;
 use crate::agreed::read_agreed;
 use crate::attach::empty_head;
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::core::{Local, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind, unsteady};
 use crate::forget::or_forget;
 use crate::health::Route;
@@ -18,7 +18,7 @@ use crate::sidecar::SidecarState;
 /// No write.
 pub(crate) const NOTHING: (u64, &[u8]) = (u64::MAX, &[]);
 
-impl Shared {
+impl Local {
     /// Makes a file ready for its first change since it was attached: what must be durable before it, is.
     pub(crate) fn make_ready(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
         let _arming = lock(&file.arming);
@@ -26,7 +26,7 @@ impl Shared {
             return Ok(());
         }
         // Or the sidecar would say an epoch that the superblock does not know.
-        assert!(!self.unstarted.load(Ordering::Acquire), "a file is changed only after the start");
+        assert!(!self.is_unstarted(), "a file is changed only after the start");
         self.refuse_without_others(host, file)?;
         if file.trim.load(Ordering::Acquire) && !planted::is(Bug::TailNotTrimmed) {
             self.trim(host, file)?;
@@ -78,7 +78,7 @@ impl Shared {
                 )
             };
             let mut head = empty_head(&guard);
-            let read = |bytes: &mut [u8]| file.read_home(bytes, 0, &self.counters);
+            let read = |bytes: &mut [u8]| file.read_home(bytes, 0, self.counters());
             if !read_agreed(&mut head, read).map_err(unread)? {
                 return Err(unsteady("guard the header of", &file.name));
             }
@@ -89,7 +89,7 @@ impl Shared {
             let physical = file.len().max(file.physical_min());
             let other = file.physical.load(Ordering::Acquire) != physical;
             if file.resizable && other && !planted::is(Bug::LongDiskGuarded) {
-                file.resize(physical).and_then(|()| file.flush(&self.counters)).map_err(failed)?;
+                file.resize(physical).and_then(|()| file.flush(self.counters())).map_err(failed)?;
             }
             self.write_sidecar(host, file, SidecarState::Current)?;
             // The tier may have pages of a file that is current, and stage-out that has begun to write the
@@ -99,8 +99,8 @@ impl Shared {
             let _moves = lock(&file.guard_moves);
             // From now on readers put the head over what they read.
             file.set_guarded(true);
-            file.write_plain(&guard, 0, &self.counters).map_err(failed)?;
-            file.flush(&self.counters).map_err(failed)?;
+            file.write_plain(&guard, 0, self.counters()).map_err(failed)?;
+            file.flush(self.counters()).map_err(failed)?;
         }
         // Of what stage-out wrote while the file was current nobody has noted what was written over it since:
         // the guard, and everything that went to the disk directly.
@@ -248,7 +248,7 @@ impl Shared {
                     let start = block * file.page_size;
                     let keep = file.len().saturating_sub(start).min(file.page_size) as usize;
                     let failed = |error| VolumeError::from_device("write", &file.name, error).at(start);
-                    return file.write_plain(&page[..keep], start, &self.counters).map_err(failed);
+                    return file.write_plain(&page[..keep], start, self.counters()).map_err(failed);
                 }
             }
             let Some(inside) = host.enter(&self.health) else { continue };

@@ -41,7 +41,7 @@ use mezzanine_engine::{DrainCursor, TierConfig};
 
 use crate::backing::FileInner;
 use crate::config::VolumeConfig;
-use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::core::{Local, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::guard::rename_guard;
 use crate::health::{Mode, Route};
@@ -89,7 +89,7 @@ impl Successor {
     }
 }
 
-impl Shared {
+impl Local {
     /// See [`crate::Volume::replace_flash`].
     pub(crate) fn replace_flash(
         &self,
@@ -327,7 +327,7 @@ impl Shared {
     ) -> Result<(), VolumeError> {
         let Successor { host, opened } = successor;
         if !host.provably_clean() {
-            // As when the last file was attached: see `Shared::completed`.
+            // As when the last file was attached: see `Local::completed`.
             self.tell_table(&host, &mut lock(&host.table));
         }
         for file in files {
@@ -346,7 +346,7 @@ impl Shared {
         host.held.store(false, Ordering::Release);
         self.set_host(host);
         registry.tier = Some(opened);
-        self.unstarted.store(false, Ordering::Release);
+        self.has_started();
         // Last: until now readers found their pages on disk, and nothing was given to either tier.
         if self.health.renew(|| old.retire()) {
             return Ok(());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mezzanine_device::DeviceErrorKind;
 use mezzanine_engine::{ConfigError, Failure, TierConfig};
 
-use crate::core::{Shared, TierHost, lock};
+use crate::core::{Local, TierHost, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::health::Route;
 
@@ -75,7 +75,7 @@ pub(crate) fn progress(host: &TierHost) -> ResizeProgress {
     }
 }
 
-impl Shared {
+impl Local {
     /// See [`crate::Volume::resize`].
     pub(crate) fn resize(&self, bytes: u64) -> Result<ResizeProgress, VolumeError> {
         let host = self.tier_for(RESIZE)?;

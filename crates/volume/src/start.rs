@@ -17,7 +17,7 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, lock, try_lock};
+use crate::core::{Local, TierHost, lock, try_lock};
 use crate::error::VolumeError;
 use crate::health::{Mode, Route};
 use crate::registry::{OpenedTier, Registry};
@@ -26,11 +26,11 @@ use crate::sidecar::SidecarState;
 /// Pages untaken from here on: a start failed, and another one is not tried for such pages.
 const IN_VAIN: u64 = 1 << 32;
 
-impl Shared {
+impl Local {
     /// Before a change, and before the lock that it holds from its beginning to its end: has the opening
     /// start.
     pub(crate) fn ensure_started(&self) -> Result<(), VolumeError> {
-        if !self.unstarted.load(Ordering::Acquire) {
+        if !self.is_unstarted() {
             return Ok(());
         }
         self.start_for_change(&mut lock(&self.registry))
@@ -41,7 +41,7 @@ impl Shared {
     pub(crate) fn start_for_change(&self, registry: &mut Registry) -> Result<(), VolumeError> {
         let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else { return Ok(()) };
         // Closing changes the mode with the registry in hand: what comes later finds it here.
-        if !self.unstarted.load(Ordering::Acquire) || self.may_not_start(&host)? {
+        if !self.is_unstarted() || self.may_not_start(&host)? {
             return Ok(());
         }
         match opened.start_on_flash(&host) {
@@ -84,14 +84,14 @@ impl Shared {
         if self.health.mode() != Mode::Bypass {
             return Err(error);
         }
-        self.unstarted.store(false, Ordering::Release);
+        self.has_started();
         Ok(())
     }
 
     /// Before a read: has the opening start if enough pages were read from disk that the tier may take. A
     /// failure is for those to meet who change something: reads go on as before.
     pub(crate) fn start_if_worthwhile(&self) {
-        if !self.unstarted.load(Ordering::Acquire) {
+        if !self.is_unstarted() {
             return;
         }
         let Some(host) = self.tier_in_use() else { return };
@@ -113,7 +113,7 @@ impl Shared {
 
     /// Has the opening start, or goes on with a start that failed on the way.
     pub(crate) fn start(&self, registry: &mut Registry) -> Result<(), VolumeError> {
-        if !self.unstarted.load(Ordering::Acquire) {
+        if !self.is_unstarted() {
             return Ok(());
         }
         let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else { return Ok(()) };
@@ -126,7 +126,7 @@ impl Shared {
             opened.waiting.pop();
         }
         self.completed(registry, &host)?;
-        self.unstarted.store(false, Ordering::Release);
+        self.has_started();
         Ok(())
     }
 

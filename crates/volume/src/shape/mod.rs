@@ -21,7 +21,7 @@ use mezzanine_engine::{IdRange, Lookup, PageId};
 use crate::attach::mask_head;
 use crate::backing::FileInner;
 use crate::config::GUARD_BYTES_MAX;
-use crate::core::{Shared, TierHost, exclusive, lock, shared};
+use crate::core::{Local, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::health::Route;
 use crate::note::LENGTH_END;
@@ -30,7 +30,7 @@ use crate::sidecar::SidecarState;
 
 const RESIZE: &str = "set the length of";
 
-impl Shared {
+impl Local {
     /// See [`crate::VolumeFile::set_len`].
     pub(crate) fn set_len(&self, file: &FileInner, len: u64) -> Result<(), VolumeError> {
         if !file.resizable && len != file.len() {
@@ -124,7 +124,7 @@ impl Shared {
         if file.physical.load(Ordering::Acquire) <= physical {
             return Ok(());
         }
-        let cut = file.resize(physical).and_then(|()| file.flush(&self.counters)).map_err(failed);
+        let cut = file.resize(physical).and_then(|()| file.flush(self.counters())).map_err(failed);
         // While the gate is held: who waits for it is not to go on with a disk that is half cut.
         cut.inspect_err(|error| self.refuse_changes(error))?;
         lock(&file.batch).forget(len / file.page_size, u64::MAX);
@@ -150,7 +150,7 @@ impl Shared {
             (Route::Tier, Some(host)) if !host.disk_first() => self.discard_durable(host, file, offset, end),
             (route, host) => {
                 let failed = |error| VolumeError::from_device("discard", &file.name, error);
-                let zeroed = file.zero(offset, end, &self.counters).map_err(failed);
+                let zeroed = file.zero(offset, end, self.counters()).map_err(failed);
                 if let (Route::Tier, Some(host)) = (route, host) {
                     let first = offset / file.page_size;
                     let blocks = end.div_ceil(file.page_size) - first;
@@ -195,15 +195,16 @@ impl Shared {
                         if !planted::is(Bug::SyncedBatchRemembered) {
                             lock(&file.batch).forget(first, last);
                         }
-                        let zeroed =
-                            file.zero(inner, outer, &self.counters).and_then(|()| file.flush(&self.counters));
+                        let zeroed = file
+                            .zero(inner, outer, self.counters())
+                            .and_then(|()| file.flush(self.counters()));
                         zeroed.map_err(failed).inspect_err(|error| self.refuse_changes(error))?;
                         Ok(host.tier.invalidate_range(&range).is_ok())
                     })
                     .inspect_err(|error| self.refuse_half_done(error))?;
             if !forgotten {
                 *lock(&file.discarding) = None;
-                file.zero(inner, outer, &self.counters).map_err(failed)?;
+                file.zero(inner, outer, self.counters()).map_err(failed)?;
                 return self.flush_direct(file);
             }
         }

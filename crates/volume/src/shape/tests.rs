@@ -30,7 +30,7 @@ enum Quiescing {
 /// A disk that fails one change once somebody quiesces the volume.
 struct Overtaken {
     disk: Arc<MemoryDevice>,
-    volume: Mutex<Weak<Shared>>,
+    volume: Mutex<Weak<Local>>,
     fails: AtomicBool,
     how: Quiescing,
     quiescer: Mutex<Option<JoinHandle<()>>>,
@@ -100,7 +100,7 @@ fn changed(
     let sidecar = Arc::new(MemorySidecar::new());
     let open = || {
         let volume = Volume::open(Arc::clone(&flash) as Arc<dyn Device>, config.clone()).unwrap();
-        *disk.volume.lock().unwrap() = Arc::downgrade(&volume.shared);
+        *disk.volume.lock().unwrap() = Arc::downgrade(&volume.local);
         let (backing, sidecar) = (Arc::clone(&disk) as Arc<dyn Device>, Arc::clone(&sidecar) as _);
         let file = volume.attach(Path::new("a"), backing, sidecar, AttachOptions::default()).unwrap();
         (volume, file)

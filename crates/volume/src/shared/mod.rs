@@ -1,0 +1,58 @@
+//! What the threads of a volume share: plain structs without pointers, strings or locks of this process, so
+//! that they can lie in memory that several processes map. README.md beside this file has the order of locks
+//! and the access rules.
+
+use std::ops::Deref;
+
+use mezzanine_ground::region::{Arrayed, Region};
+
+pub(crate) mod health;
+pub(crate) mod plain;
+pub(crate) mod progress;
+pub(crate) mod start;
+
+use crate::shared::health::Condition;
+use crate::shared::plain::plain;
+use crate::shared::progress::Progress;
+use crate::shared::start::Start;
+use crate::statistics::Counters;
+
+plain! {
+    /// The shared side of one volume. All zeros in new memory.
+    pub(crate) struct Shared {
+        pub(crate) progress: Progress,
+        pub(crate) condition: Condition,
+        pub(crate) start: Start,
+        pub(crate) counters: Counters,
+    }
+}
+
+#[allow(unsafe_code, reason = "the one promise that the compiler does not check")]
+mod regions {
+    // Each is `repr(C)` and made of atomics and lock words: `plain!` has it asked of every field.
+    mezzanine_ground::region::arrayed!(super::Shared = 0);
+}
+
+/// A shared struct in memory of its own.
+pub(crate) struct Placed<T> {
+    region: Region,
+    of: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: Arrayed> Placed<T> {
+    /// One that is all zeros.
+    pub(crate) fn new() -> Self {
+        let mut region = Region::heap(size_of::<T>());
+        region.place::<T>(0, 1);
+        Self { region, of: std::marker::PhantomData }
+    }
+}
+
+impl<T: Arrayed> Deref for Placed<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.region.at(0).expect("placed when the memory was taken")
+    }
+}
