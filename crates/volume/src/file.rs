@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_ground::interleave::sync::atomic::Ordering;
 use mezzanine_trace::Op;
 
 use crate::backing::FileInner;
@@ -155,7 +154,7 @@ impl VolumeFile {
     /// Tells the volume that another program may have changed the file on disk. The tier is closed without a
     /// word for it then: at the next opening nothing that it knows of the file is believed.
     pub fn changed_by_others(&self) {
-        self.inner.foreign.store(true, Ordering::Release);
+        self.inner.shared.marks.changed_by_others();
     }
 
     /// Tells a recording that a transaction was committed, in a log that is no file of the volume. Nothing

@@ -80,7 +80,7 @@ impl Local {
         for number in numbers {
             let pages = pages_in(host, &IdRange::blocks_from(u64::from(number), 0));
             let path = opened.path_table.paths.remove(&number).unwrap_or_default();
-            lock(&host.table).table.remove(number);
+            host.table().table.remove(number);
             // Pages of a number that is not in the table go nowhere, and nobody waits for it.
             opened.forget.push(number);
             forgotten.push(Forgotten { number, path, pages });

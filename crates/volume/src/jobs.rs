@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mezzanine_device::{DeviceError, DeviceErrorKind, Request};
 use mezzanine_engine::planted::{self, Bug};
@@ -10,14 +9,13 @@ use mezzanine_engine::{Failure, Job, JobError};
 use mezzanine_ground::interleave::turns;
 
 use crate::backing::FileInner;
+use crate::batch::Batch;
 use crate::core::{Local, TierHost, exclusive, lock, shared};
 use crate::error::VolumeError;
 use crate::health::{Mode, Route};
+use crate::shared::plain::OWNER;
 use crate::sidecar::SidecarState;
 use crate::statistics::count;
-
-/// The one process that uses a heap region.
-pub(crate) const OWNER: u32 = 1;
 
 impl Local {
     /// Looks for a job and carries it out. Returns whether there was one.
@@ -30,7 +28,7 @@ impl Local {
         if self.health.mode() != Mode::Normal && !planted::is(Bug::LooksWhileSettled) {
             return false;
         }
-        host.running.fetch_add(1, Ordering::SeqCst);
+        host.shared.jobs.begins();
         let found = self.run_one(host, Mode::Normal);
         if found && host.tier.failure().is_some() {
             self.handle_failure(host);
@@ -39,7 +37,7 @@ impl Local {
         if found {
             self.signal.made_progress();
         }
-        host.running.fetch_sub(1, Ordering::SeqCst);
+        host.shared.jobs.ends();
         // Who quiesces the volume waits for those that were only looking, too.
         if self.health.mode() != Mode::Normal {
             self.signal.made_progress();
@@ -56,7 +54,7 @@ impl Local {
             return false;
         }
         if host.tier.resize_waits() && host.tier.failure().is_none() {
-            self.cut_ring(host);
+            self.write_resize(host);
             return true;
         }
         self.pacing.tell(&host.tier);
@@ -148,22 +146,19 @@ impl Local {
         let written = file.write_pages(pages, self.counters());
         // Afterwards: a sync that another thread carries out meanwhile takes the mark away, and does not
         // cover this.
-        file.staged_out.store(true, Ordering::Release);
+        file.shared.stage_out.has_written();
         written.map_err(|error| VolumeError::from_device("write pages of the tier to", &file.name, error))
     }
 
     /// Syncs every file that stage-out has written since it was last synced.
     pub(crate) fn sync_staged_out(&self, host: &TierHost) -> Result<(), VolumeError> {
-        let written: Vec<Arc<FileInner>> = self
-            .all_files()
-            .into_iter()
-            .filter(|file| file.staged_out.swap(false, Ordering::AcqRel))
-            .collect();
+        let written: Vec<Arc<FileInner>> =
+            self.all_files().into_iter().filter(|file| file.shared.stage_out.take_unsynced()).collect();
         for file in written {
             count(&self.counters().disk_flushes, 1);
-            lock(&file.batch).sync_begins();
+            file.shared.stage_out.batch(Batch::sync_begins);
             let flushed = file.backing.flush();
-            lock(&file.batch).sync_ends(flushed.is_err());
+            file.shared.stage_out.batch(|batch| batch.sync_ends(flushed.is_err()));
             flushed.map_err(|error| VolumeError::from_device("sync", &file.name, error))?;
             self.mark_staged_out(host, &file)?;
         }
@@ -174,25 +169,25 @@ impl Local {
     /// guarded file was among it, its head goes to the sidecar at that, before the frame that still
     /// answers for the page may be reused.
     fn mark_staged_out(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
-        if !file.dirty.load(Ordering::Acquire) {
+        if !file.shared.marks.may_be_dirty() {
             return Ok(());
         }
-        let new_head = file.is_guarded() && file.head().changed;
+        let new_head = file.is_guarded() && file.shared.guards.has_new_head();
         if new_head && planted::is(Bug::HeadLeftBehind) || planted::is(Bug::StageOutUnmarked) && !new_head {
             return Ok(());
         }
-        file.head().changed = false;
+        file.shared.guards.head_is_saved();
         if planted::is(Bug::StageOutUnmarked) {
             return self.write_sidecar(host, file, SidecarState::Dirty);
         }
         self.mark(host, file, SidecarState::Dirty)
     }
 
-    /// Keeps disk jobs out while the shape of a file changes, so that the next one sees what the tier has
+    /// Keeps disk jobs out while a file is truncated or a part of it discarded, so that the next one sees what the tier has
     /// forgotten: it leaves those pages out though they may be in its list. `change` answers whether
     /// there was room in the tier for it; if not, jobs are carried out with the gate open and all is done
     /// again. False if the tier is given up meanwhile: then only the disk counts.
-    pub(crate) fn reshape(
+    pub(crate) fn with_disk_jobs_out(
         &self,
         host: &TierHost,
         change: impl Fn() -> Result<bool, VolumeError>,
@@ -219,7 +214,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::path::Path;
     use std::sync::Weak;
-    use std::sync::atomic::{AtomicBool, AtomicU64};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use mezzanine_device::memory::MemoryDevice;
     use mezzanine_device::{Capabilities, Device};

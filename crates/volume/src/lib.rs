@@ -61,7 +61,7 @@ mod forget;
 
 mod give_up;
 
-mod shape;
+mod truncate;
 
 mod jobs;
 

@@ -3,7 +3,6 @@
 use mezzanine_device::{DeviceError, Request};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{FlashPage, Lookup, NoRoom, PageId, StageIn, StageKind, SyncState, Token};
-use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::backing::{FileInner, OnDisk};
 use crate::config::GUARD_BYTES_MAX;
@@ -265,7 +264,9 @@ impl Local {
     /// that it had not changed since the miss; false says nothing.
     fn offer(&self, host: &TierHost, id: &PageId, page: &[u8], token: Token) -> bool {
         if !host.takes_clean || host.is_held() {
-            host.untaken.fetch_add(u64::from(host.takes_clean), Ordering::Relaxed);
+            if host.takes_clean {
+                host.shared.service.count_untaken();
+            }
             return false;
         }
         // While a write is on its way to disk, a page read before it must not answer those who have read the

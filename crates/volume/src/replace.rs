@@ -31,7 +31,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mezzanine_device::Device;
 use mezzanine_device::memory::splitmix;
@@ -49,6 +48,7 @@ use crate::note::{Entry, FILES_MAX, Table};
 use crate::open::{Reader, format_tier, open_tier};
 use crate::path_table::PathTable;
 use crate::registry::{OpenedTier, Registry};
+use crate::shared::marks::Says;
 use crate::sidecar::Sidecar;
 
 const REPLACE: &str = "replace the flash device";
@@ -255,8 +255,8 @@ impl Local {
             opened.begin_epoch(&host)?;
         }
         {
-            let next_file = lock(&old.table).table.next_file;
-            let mut note = lock(&host.table);
+            let next_file = old.table().table.next_file;
+            let mut note = host.table();
             let entry = |file: &Arc<FileInner>| Entry {
                 file: file.number,
                 epoch: host.epoch,
@@ -328,22 +328,22 @@ impl Local {
         let Successor { host, opened } = successor;
         if !host.provably_clean() {
             // As when the last file was attached: see `Local::completed`.
-            self.tell_table(&host, &mut lock(&host.table));
+            self.tell_table(&host, &mut host.table());
         }
         for file in files {
             // One after the other: files whose readers are slow do not hold up those of others.
             let mut layout = exclusive(&file.layout);
-            let mut guard = file.guard().to_vec();
+            let mut guard = file.shared.guards.guard();
             rename_guard(&mut guard, &old.tier.uuid(), &host.tier.uuid(), file.number);
-            file.set_guard(&guard);
-            for flag in [&file.trim, &file.tail, &file.dirty, &file.armed] {
-                flag.store(false, Ordering::Release);
-            }
-            file.distrusted.store(0, Ordering::Release);
-            file.ready.store(host.disk_first(), Ordering::Release);
+            file.shared.guards.set_guard(guard);
+            file.shared.lengths.set_trim(false);
+            file.shared.lengths.set_tail(false);
+            file.shared.marks.say(Says::Current);
+            file.shared.marks.distrust(0);
+            file.shared.marks.set_ready(host.disk_first());
             *layout = Some(Arc::clone(&host));
         }
-        host.held.store(false, Ordering::Release);
+        host.shared.service.hold(false);
         self.set_host(host);
         registry.tier = Some(opened);
         self.has_started();

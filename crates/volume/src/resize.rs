@@ -1,6 +1,6 @@
 //! Growing and shrinking the tier's queue while it is in use.
 //!
-//! The engine brings the rear of its queue to the cut and then waits for one superblock. Whoever carries out
+//! The engine brings the rear of its queue to where the ring is to end, or to go on, and then waits for one superblock. Whoever carries out
 //! jobs writes it: a worker, or a caller who has found no room. A crash before leaves the old size, one after
 //! it the new one: in both, the rear stands where either finds every frame.
 
@@ -138,7 +138,7 @@ impl Local {
     }
 
     /// Writes the superblock that a resize waits for. Whoever runs jobs does it, with the disk gate held.
-    pub(crate) fn cut_ring(&self, host: &TierHost) {
+    pub(crate) fn write_resize(&self, host: &TierHost) {
         let mut superblock = lock(&host.superblock);
         // Somebody else may have been faster.
         if !host.tier.resize_waits() || host.tier.failure().is_some() {

@@ -14,13 +14,13 @@
 use std::path::Path;
 
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::backing::FileInner;
 use crate::core::{Local, TierHost, lock, try_lock};
 use crate::error::VolumeError;
 use crate::health::{Mode, Route};
 use crate::registry::{OpenedTier, Registry};
+use crate::shared::marks::Says;
 use crate::sidecar::SidecarState;
 
 /// Pages untaken from here on: a start failed, and another one is not tried for such pages.
@@ -96,7 +96,7 @@ impl Local {
         }
         let Some(host) = self.tier_in_use() else { return };
         let group = host.tier.geometry().group_pages();
-        if !(group..IN_VAIN).contains(&host.untaken.load(Ordering::Relaxed)) {
+        if !(group..IN_VAIN).contains(&host.shared.service.untaken()) {
             return;
         }
         // Not where somebody attaches or closes just now: a reader does not wait for that.
@@ -107,7 +107,7 @@ impl Local {
         // Of a start for reads no change comes that has the second copy of the superblock made durable.
         let flush = || if planted::is(Bug::ReadStartUnflushed) { Ok(()) } else { host.flash.flush() };
         if self.start(&mut registry).is_err() || flush().is_err() {
-            host.untaken.store(IN_VAIN, Ordering::Relaxed);
+            host.shared.service.set_untaken(IN_VAIN);
         }
     }
 
@@ -132,14 +132,14 @@ impl Local {
 
     /// A file that the tier knows is used in the new epoch: its sidecar says so durably, and then the table.
     pub(crate) fn take_up(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
-        file.mark.store(0, Ordering::Release);
-        if file.dirty.load(Ordering::Acquire) {
+        file.shared.marks.set_mark(0);
+        if file.shared.marks.may_be_dirty() {
             self.write_sidecar(host, file, SidecarState::Dirty)?;
-            file.armed.store(true, Ordering::Release);
+            file.shared.marks.say(Says::Dirty);
         } else if !host.provably_clean() {
             self.replace_sidecar(file, || self.plain_sidecar(host, file))?;
         }
-        if let Some(entry) = lock(&host.table).table.get_mut(file.number) {
+        if let Some(entry) = host.table().table.get_mut(file.number) {
             (entry.epoch, entry.mark, entry.length) = (host.epoch, 0, file.len());
         }
         Ok(())

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mezzanine_device::{Device, FileDevice, OpenOptions};
 use mezzanine_engine::format::Nonce;
@@ -235,7 +234,7 @@ impl Volume {
     }
 
     /// Asks for a queue that takes `bytes` bytes of flash, its metadata included, and returns at once. It is
-    /// cut or extended when it next comes to its end, which may take one revolution: pages that come in
+    /// shortened or extended when it next comes to its end, which may take one revolution: pages that come in
     /// move it on, and [`Self::resize_progress`] tells how far it is. Readers and writers go on; what no
     /// longer fits goes to disk as always. A crash or a closing before then forgets the request.
     ///
@@ -291,7 +290,7 @@ impl Volume {
 
     /// Whether the tier takes pages; `None` without a tier.
     pub fn takes_pages(&self) -> Option<bool> {
-        self.local.tier_in_use().map(|host| !host.admission_off.load(Ordering::Acquire))
+        self.local.tier_in_use().map(|host| host.shared.service.admits())
     }
 
     /// Goes on with an empty tier on another flash device, while all files stay attached: one that has

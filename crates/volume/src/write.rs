@@ -9,7 +9,6 @@ use crate::error::VolumeError;
 use crate::health::Route;
 use crate::note::LENGTH_END;
 use crate::statistics::count;
-use std::sync::atomic::Ordering;
 
 /// Pages whose writers are excluded together.
 const BATCH_PAGES: u64 = 64;
@@ -35,9 +34,7 @@ impl Local {
             (Route::Tier, Some(host)) if host.disk_first() => self.write_through(host, file, buf, offset),
             (Route::Tier, Some(host)) => host.writing(|| {
                 // The length first: what is staged in past the end would not be written to disk.
-                for word in [&file.len, &file.clip] {
-                    word.fetch_max(end, Ordering::AcqRel);
-                }
+                file.shared.lengths.grow(end);
                 self.write_back(host, file, buf, offset)
             }),
             _ => self.write_past_tier(file, buf, offset),
@@ -62,16 +59,14 @@ impl Local {
         let failed = |error| VolumeError::from_device("write", &file.name, error).at(position);
         file.write_plain(part, position, self.counters()).map_err(failed)?;
         count(&self.counters().page_writes, pages(part.len() as u64, position, file.page_size));
-        for word in [&file.len, &file.clip] {
-            word.fetch_max(position + part.len() as u64, Ordering::AcqRel);
-        }
+        file.shared.lengths.grow(position + part.len() as u64);
         Ok(())
     }
 
     /// See [`crate::VolumeFile::may_change`].
     pub(crate) fn may_change(&self, file: &FileInner) -> Result<(), VolumeError> {
         // A database asks at each transaction. Those that were attached when it was made ready still are.
-        if file.ready.load(Ordering::Acquire) {
+        if file.shared.marks.is_ready() {
             return Ok(());
         }
         self.ensure_started()?;
@@ -86,7 +81,7 @@ impl Local {
     pub(crate) fn prepare(&self, file: &FileInner, operation: &'static str) -> Result<(), VolumeError> {
         loop {
             let route = self.health.route(operation, &file.name)?;
-            if route == Route::Disk || file.ready.load(Ordering::Acquire) {
+            if route == Route::Disk || file.shared.marks.is_ready() {
                 return Ok(());
             }
             let Some(host) = self.host() else { return Ok(()) };
@@ -166,9 +161,7 @@ impl Local {
             let written = file.write_plain(part, position, self.counters());
             drop(busy);
             if written.is_ok() {
-                for word in [&file.len, &file.clip] {
-                    word.fetch_max(position + part.len() as u64, Ordering::AcqRel);
-                }
+                file.shared.lengths.grow(position + part.len() as u64);
             }
             self.follow_disk(host, file, part, position, written.is_ok())?;
             written.map_err(|error| {

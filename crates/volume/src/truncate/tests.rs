@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{JoinHandle, spawn, yield_now};
 
@@ -126,16 +126,16 @@ fn changed(
 /// Was found by reading: the change was tried again and had nothing to do, and what was cut off came back.
 #[test]
 fn a_cut_that_fails_beside_a_drain_cuts_when_it_is_tried_again() {
-    let cut = |file: &VolumeFile| file.set_len(4 * PAGE);
+    let truncate = |file: &VolumeFile| file.set_len(4 * PAGE);
     let longer = |_: &Volume, file: &VolumeFile| {
-        cut(file).unwrap();
+        truncate(file).unwrap();
         file.set_len(8 * PAGE).unwrap();
         let mut found = page(9);
         file.read_at(&mut found, 6 * PAGE).unwrap();
         found == page(0)
     };
-    planted::only_with(&[Bug::SettledOverRefusal], || changed(Quiescing::Drain, cut, longer));
-    assert!(changed(Quiescing::GivingUp, cut, longer));
+    planted::only_with(&[Bug::SettledOverRefusal], || changed(Quiescing::Drain, truncate, longer));
+    assert!(changed(Quiescing::GivingUp, truncate, longer));
 }
 
 /// Was found by reading: the sidecar went on saying what is being discarded, and pages that were written and
