@@ -47,7 +47,7 @@ use crate::shared::guards::is_odd;
 use crate::sidecar::SidecarStore;
 use crate::statistics::{Counters, count};
 
-/// One attached file.
+/// One attached file, as this process has it.
 pub(crate) struct FileInner {
     pub(crate) path: PathBuf,
     pub(crate) name: String,

@@ -1,4 +1,4 @@
-//! What the handles of one volume share, and the small operations that everything else is made of.
+//! What one process has of a volume, and the small operations that everything else is made of.
 
 use std::collections::BTreeMap;
 
@@ -45,8 +45,9 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// The state behind all handles of one volume. The README of the crate states who may touch what, and the
-/// lock order.
+/// The side of the process, behind all of its handles of one volume: what means nothing to another process
+/// (devices, paths, threads), the locks with which threads sleep, and the memory in which the shared side
+/// lies. The README of the crate states who may touch what, and the lock order.
 pub(crate) struct Local {
     /// The tier, for those that have no file's layout lock in hand; locked only to look at it, or to replace
     /// it.
@@ -60,11 +61,12 @@ pub(crate) struct Local {
     pub(crate) pacing: Pacing,
     stripes: [Mutex<()>; STRIPES],
     pub(crate) signal: Signal,
+    /// What threads share of the volume.
     memory: Arc<Placed<Shared>>,
     pub(crate) recording: Recording,
 }
 
-/// A tier in use.
+/// A tier in use, as this process has it.
 pub(crate) struct TierHost {
     pub(crate) tier: Tier,
     pub(crate) flash: Arc<dyn Device>,
@@ -84,6 +86,7 @@ pub(crate) struct TierHost {
     pub(crate) disk_gate: RwLock<()>,
     /// What the failed device said, for messages.
     pub(crate) cause: Mutex<Option<String>>,
+    /// What threads share of it beside the engine's region.
     pub(crate) shared: Placed<TierShared>,
 }
 
