@@ -4,22 +4,25 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_device::{AlignedBuf, Device};
-use mezzanine_engine::format::{Nonce, Superblock, newer_superblock};
+use mezzanine_engine::format::{Superblock, newer_superblock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, Lookup, Position};
-use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use mezzanine_ground::interleave::sync::{Mutex, RwLock};
 
 use crate::agreed::read_agreed;
-use crate::backing::{FileInner, Head};
+use crate::backing::FileInner;
 use crate::config::{AttachOptions, GUARD_BYTES_MAX};
-use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::core::{Local, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind, unsteady};
 use crate::guard::{is_rotten, is_stretched, name_guard};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
 use crate::note::{FILES_MAX, LENGTH_END};
 use crate::open::Reader;
 use crate::registry::Registry;
+use crate::shared::files::FileHome;
+use crate::shared::guards::empty_head;
+use crate::shared::marks::{Opening, Says};
+use crate::shared::{Placed, Shared};
 use crate::sidecar::{Sidecar, SidecarError, SidecarStore, read_sidecar};
 
 /// How often a page of a disk is read before it counts as another one than was written there.
@@ -118,7 +121,7 @@ impl<'a> Candidate<'a> {
             .map_err(|error| VolumeError::from_io("replace the sidecar", self.store.describe(), error))
     }
 
-    fn into_file(self, number: u32, host: Option<&Arc<TierHost>>) -> FileInner {
+    fn into_file(self, number: u32, host: Option<&Arc<TierHost>>, memory: &Arc<Placed<Shared>>) -> FileInner {
         let page_size = host.map_or(4096, |host| host.page_size() as u64);
         let capabilities = self.backing.capabilities();
         FileInner {
@@ -128,38 +131,22 @@ impl<'a> Candidate<'a> {
             resizable: capabilities.can_resize,
             page_size,
             layout: RwLock::new(host.cloned()),
-            len: AtomicU64::new(capabilities.len),
-            clip: AtomicU64::new(capabilities.len),
-            physical: AtomicU64::new(capabilities.len),
-            changed: AtomicU64::new(0),
-            synced: AtomicU64::new(0),
-            writing: AtomicUsize::new(0),
-            staged_out: AtomicBool::new(false),
-            ready: AtomicBool::new(false),
             arming: Mutex::new(()),
             replacing: Mutex::new(()),
             guard_moves: Mutex::new(()),
-            dirty: AtomicBool::new(false),
-            armed: AtomicBool::new(false),
-            trim: AtomicBool::new(false),
-            tail: AtomicBool::new(false),
-            former: Vec::new(),
-            distrusted: AtomicU64::new(0),
-            foreign: AtomicBool::new(false),
-            opening: (0, Nonce::default()),
-            mark: AtomicU64::new(0),
-            batch: Mutex::default(),
-            discarding: Mutex::new(None),
-            head: Mutex::new(Head { bytes: empty_head(&self.guard), changed: false }),
-            guarding: AtomicU64::new(0),
-            guard: Mutex::new(self.guard.into()),
+            shared: FileHome::take(memory, number, capabilities.len, self.guard),
             backing: self.backing,
             sidecar: self.store,
         }
     }
 }
 
-impl Shared {
+/// The opening that a sidecar names.
+fn opening_of(sidecar: &Sidecar) -> Opening {
+    Opening { epoch: sidecar.epoch, nonce: sidecar.nonce }
+}
+
+impl Local {
     /// Attaches a file. On refusal nothing has changed.
     pub(crate) fn attach(&self, candidate: Candidate<'_>) -> Result<Arc<FileInner>, VolumeError> {
         let mut registry = lock(&self.registry);
@@ -220,7 +207,7 @@ impl Shared {
         let known =
             |host: &Arc<TierHost>| host.tier.uuid() == sidecar.tier_uuid && sidecar.epoch <= host.epoch;
         let host = self.tier_in_use().filter(known);
-        let given_up_to = host.map_or(u32::MAX, |host| lock(&host.table).table.next_file);
+        let given_up_to = host.map_or(u32::MAX, |host| host.table().table.next_file);
         is_rotten(sidecar, head, |number| number < given_up_to)
     }
 
@@ -251,18 +238,18 @@ impl Shared {
         let (Some(host), Some(opened)) = (self.tier_in_use(), &registry.tier) else {
             return judge(&file, None);
         };
-        let note = lock(&host.table);
+        // A copy: judging takes longer than the table may be locked, and nobody but the caller, who has the
+        // registry, adds a file to it or takes one away.
+        let table = host.table().table.clone();
         let tier = TierEvidence {
             name: &host.flash_name,
             opened,
             begun: host.has_begun().then_some((host.epoch, host.nonce)),
-            table: &note.table,
+            table: &table,
             attached: self.all_files().iter().map(|file| (file.number, file.name.clone())).collect(),
             provably_clean: host.provably_clean(),
         };
         let judged = judge(&file, Some(&tier));
-        drop(tier);
-        drop(note);
         judged.map_err(|error| match error.kind() {
             VolumeErrorKind::OlderTier => unless_in_doubt(&host, &opened.found, &candidate.name, error),
             _ => error,
@@ -280,23 +267,23 @@ impl Shared {
         let Some(host) = self.tier_in_use().filter(|_| !planted::is(Bug::BatchUnchecked)) else {
             return Ok(());
         };
-        let length = lock(&host.table).table.get(number).map_or(0, |entry| entry.length);
+        let length = host.table().table.get(number).map_or(0, |entry| entry.length);
         let size = host.page_size() as u64;
         let mut page = AlignedBuf::zeroed(host.page_size());
         for &(block, checksum) in &sidecar.written {
             let discarded = sidecar.discarding.is_some_and(|(first, end)| (first..end).contains(&block));
-            // Cut off already, or about to be. The page that the end cuts through was not cut while it is
-            // named (`forget_cut_page`).
+            // Past the end: truncated already, or about to be. The page that the end falls into was not
+            // truncated while it is named (`forget_truncated_page`).
             let start = block.saturating_mul(size);
             let uncompared = planted::is(Bug::CutPageUncompared) && sidecar.length > length;
-            let cut = start >= length || uncompared && length - start < size;
+            let past_end = start >= length || uncompared && length - start < size;
             let id = mezzanine_engine::PageId::volume(u64::from(number), block);
             let newer = match host.tier.lookup(&id, &mut page) {
                 Lookup::Miss(_) => false,
                 Lookup::Memory => true,
                 Lookup::Flash(found) => found.dirty,
             };
-            if discarded || cut || newer {
+            if discarded || past_end || newer {
                 continue;
             }
             if !candidate.has_checksum(&mut page, block * size, checksum)? {
@@ -337,14 +324,13 @@ impl Shared {
             Bond::Warm { number } | Bond::Dirty { number } => {
                 let mut candidate = candidate;
                 name_guard(&mut candidate.guard, &host.tier.uuid(), number);
-                let mut file = candidate.into_file(number, Some(&host));
+                let file = candidate.into_file(number, Some(&host), self.memory());
                 if let Some(sidecar) = sidecar {
-                    file.opening = (sidecar.epoch, sidecar.nonce);
-                    file.mark.store(sidecar.mark, Ordering::Release);
+                    file.shared.marks.found(opening_of(sidecar), sidecar.mark);
                 }
                 self.distrust(&host, &file, sidecar.map_or(0, |sidecar| sidecar.distrusted));
                 // Where writes go to disk first, nothing has to be durable before a change.
-                file.ready.store(host.disk_first(), Ordering::Release);
+                file.shared.marks.set_ready(host.disk_first());
                 self.attach_known(registry, &host, file)
             }
         }
@@ -359,7 +345,7 @@ impl Shared {
         file: FileInner,
     ) -> Result<Arc<FileInner>, VolumeError> {
         let Some(opened) = registry.tier.as_mut() else { return Ok(self.register(file)) };
-        if self.unstarted.load(Ordering::Acquire) {
+        if self.is_unstarted() {
             let file = self.register(file);
             opened.waiting.push(Arc::clone(&file));
             return Ok(file);
@@ -381,7 +367,7 @@ impl Shared {
     ) -> Result<Arc<FileInner>, VolumeError> {
         let length = candidate.backing.len();
         let number = {
-            let note = lock(&host.table);
+            let note = host.table();
             if note.table.entries.len() - forget.len() >= FILES_MAX {
                 let reason = format!("the volume has {FILES_MAX} files already");
                 let error = VolumeError::new(VolumeErrorKind::TooManyFiles, "attach", candidate.name, reason);
@@ -395,22 +381,22 @@ impl Shared {
         };
         opened.name_file(host, number, candidate.path)?;
         name_guard(&mut candidate.guard, &host.tier.uuid(), number);
-        let mut file = candidate.into_file(number, Some(host));
+        let file = candidate.into_file(number, Some(host), self.memory());
         if !host.provably_clean() {
             // A file that the table knows has a sidecar with its number and the epoch, so they go to the
             // sidecar first.
-            file.former.clone_from(&forget);
+            file.shared.marks.set_former(&forget);
             self.replace_sidecar(&file, || self.plain_sidecar(host, &file)).inspect_err(|_| {
                 if !planted::is(Bug::FailedNumberReused) {
                     // It may be in place all the same.
-                    lock(&host.table).table.give_up(number);
+                    host.table().table.give_up(number);
                 }
             })?;
         }
         // Where writes go to disk first, nothing has to be durable before a change.
-        file.ready.store(host.disk_first(), Ordering::Release);
+        file.shared.marks.set_ready(host.disk_first());
         let file = {
-            let mut note = lock(&host.table);
+            let mut note = host.table();
             for old in forget {
                 note.table.remove(old);
                 opened.path_table.paths.remove(&old);
@@ -418,8 +404,9 @@ impl Shared {
             }
             note.table.add(host.epoch, length);
             // At once: nobody is to see a number that no file has, and wait for it.
-            self.register(file)
+            self.insert(file)
         };
+        self.recording.name(&file);
         self.completed(registry, host)?;
         Ok(file)
     }
@@ -434,7 +421,7 @@ impl Shared {
         let host = self.host();
         let number = match &host {
             Some(host) => {
-                let table = &mut lock(&host.table).table;
+                let table = &mut host.table().table;
                 let number = table.next().map_err(|used_up| used_up.of(&candidate.name))?;
                 table.next_file = number + 1;
                 number
@@ -444,8 +431,8 @@ impl Shared {
                 registry.next_number - 1
             }
         };
-        let file = candidate.into_file(number, host.as_ref());
-        file.ready.store(true, Ordering::Release);
+        let file = candidate.into_file(number, host.as_ref(), self.memory());
+        file.shared.marks.set_ready(true);
         Ok(self.register(file))
     }
 
@@ -465,24 +452,22 @@ impl Shared {
         let host = &host;
         let mut candidate = candidate;
         candidate.guard.clone_from(&sidecar.guard);
-        let mut file = candidate.into_file(number, Some(host));
-        file.opening = (sidecar.epoch, sidecar.nonce);
-        let length = lock(&host.table).table.get(number).map_or(0, |entry| entry.length);
-        for word in [&file.len, &file.clip] {
-            word.store(length, Ordering::Release);
-        }
-        file.mark.store(sidecar.mark, Ordering::Release);
-        file.set_guarded(!sidecar.guard.is_empty());
-        file.head().bytes.clone_from(&sidecar.head);
-        file.head().bytes.resize(empty_head(&sidecar.guard).len(), 0);
-        file.dirty.store(true, Ordering::Release);
-        lock(&file.batch).found(sidecar.written.clone());
-        lock(&file.batch).forget(length / file.page_size, u64::MAX);
-        mask_head(&file, length);
+        let file = candidate.into_file(number, Some(host), self.memory());
+        file.shared.marks.found(opening_of(sidecar), sidecar.mark);
+        let length = host.table().table.get(number).map_or(0, |entry| entry.length);
+        file.shared.lengths.set(length);
+        file.shared.guards.put_up(!sidecar.guard.is_empty());
+        let mut head = sidecar.head.clone();
+        head.resize(empty_head(&sidecar.guard).len(), 0);
+        file.shared.guards.set_head(head);
+        file.shared.marks.say(Says::PerhapsDirty);
+        file.shared.stage_out.batch(|batch| batch.found(sidecar.written.clone()));
+        file.shared.stage_out.batch(|batch| batch.forget(length / file.page_size, u64::MAX));
+        file.shared.guards.zero_past(length);
         // A truncation was durable in the tier and not yet done on disk, or a stage-out came before its
         // length did.
         let physical = length.max(file.physical_min());
-        let longer = file.physical.load(Ordering::Acquire) > physical && file.resizable;
+        let longer = file.shared.lengths.physical() > physical && file.resizable;
         let discarding = sidecar.discarding.filter(|_| !planted::is(Bug::DiscardNotRepeated));
         if rotten || longer || discarding.is_some() {
             self.start(registry)?;
@@ -490,8 +475,8 @@ impl Shared {
         if rotten && !planted::is(Bug::RottenGuardLeft) {
             // With a second rotten byte it would be known no longer.
             let failed = |error| VolumeError::from_device("write the guard anew of", &file.name, error).at(0);
-            file.write_plain(&sidecar.guard, 0, &self.counters).map_err(failed)?;
-            file.flush(&self.counters).map_err(failed)?;
+            file.write_plain(&sidecar.guard, 0, self.counters()).map_err(failed)?;
+            file.flush(self.counters()).map_err(failed)?;
         }
         // A page that the tier had let go before it was discarded may be there again, since no durable group
         // states the front that passed it.
@@ -501,10 +486,10 @@ impl Shared {
         };
         self.distrust(host, &file, sidecar.distrusted.max(distrusted));
         if longer {
-            self.forget_cut_page(&file, sidecar, length)?;
+            self.forget_truncated_page(&file, sidecar, length)?;
             let failed = |error| VolumeError::from_device("attach", &file.name, error);
             file.resize(physical).map_err(failed)?;
-            file.flush(&self.counters).map_err(failed)?;
+            file.flush(self.counters()).map_err(failed)?;
         }
         if let Some((first, end)) = discarding {
             // The pages of these that the tier holds are zero there already, or as old as a crash may leave
@@ -513,46 +498,56 @@ impl Shared {
             let zeroed = file.zero(
                 first.saturating_mul(file.page_size),
                 end.saturating_mul(file.page_size),
-                &self.counters,
+                self.counters(),
             );
-            zeroed.and_then(|()| file.flush(&self.counters)).map_err(failed)?;
+            zeroed.and_then(|()| file.flush(self.counters())).map_err(failed)?;
             // A disk job that ran beside the discard may have had the sidecar name them as they were.
             if !planted::is(Bug::SyncedBatchRemembered) {
-                lock(&file.batch).forget(first, end);
+                file.shared.stage_out.batch(|batch| batch.forget(first, end));
             }
         }
         // After a crash the tier may hold pages past the end that no sync covered: an extension must not find
         // them. The crash may lie some clean closes back, if nothing was changed since.
-        file.trim.store(true, Ordering::Release);
+        file.shared.lengths.set_trim(true);
         self.attach_known(registry, host, file)
     }
 
-    /// Before the disk is cut at `length`: the page which that cuts through is no longer what stage-out wrote
-    /// there, when the file was longer. So its sidecar, which is otherwise as it was found, names it no
-    /// longer, also if this attachment gets no further than the cut.
-    fn forget_cut_page(&self, file: &FileInner, sidecar: &Sidecar, length: u64) -> Result<(), VolumeError> {
-        let is_cut = |block: u64| block == length / file.page_size && length % file.page_size != 0;
-        let named = sidecar.written.iter().any(|&(block, _)| is_cut(block));
+    /// Before the disk is truncated to `length`: the page which that falls into is no longer what stage-out
+    /// wrote there, when the file was longer. So its sidecar, which is otherwise as it was found, names it no
+    /// longer, also if this attachment gets no further than that.
+    fn forget_truncated_page(
+        &self,
+        file: &FileInner,
+        sidecar: &Sidecar,
+        length: u64,
+    ) -> Result<(), VolumeError> {
+        let is_truncated = |block: u64| block == length / file.page_size && length % file.page_size != 0;
+        let named = sidecar.written.iter().any(|&(block, _)| is_truncated(block));
         if !named || planted::is(Bug::CutPageCompared) {
             return Ok(());
         }
-        let others = sidecar.written.iter().copied().filter(|&(block, _)| !is_cut(block));
+        let others = sidecar.written.iter().copied().filter(|&(block, _)| !is_truncated(block));
         self.replace_sidecar(file, || Sidecar { written: others.collect(), ..sidecar.clone() })
     }
 
     /// Somebody began to give this tier up, and may have written newer pages over those that the clean ones
     /// before this position are copies of.
     fn distrust(&self, host: &TierHost, file: &FileInner, before: u64) {
-        file.distrusted.store(before, Ordering::Release);
+        file.shared.marks.distrust(before);
         let (pages, before) =
             (IdRange::blocks_from(u64::from(file.number), 0), Position::from_number(before));
         host.tier.distrust_clean(&pages, before);
     }
 
     fn register(&self, file: FileInner) -> Arc<FileInner> {
+        let file = self.insert(file);
+        self.recording.name(&file);
+        file
+    }
+
+    fn insert(&self, file: FileInner) -> Arc<FileInner> {
         let file = Arc::new(file);
         exclusive(&self.files).insert(file.number, Arc::clone(&file));
-        self.recording.name(&file);
         file
     }
 
@@ -564,9 +559,9 @@ impl Shared {
         if missing.is_empty() && !host.provably_clean() {
             // The first frame that is released for good has a group with this table behind it: from then on
             // the tier is ahead of older copies of the files (see `identity`).
-            self.tell_table(host, &mut lock(&host.table));
+            self.tell_table(host, &mut host.table());
         }
-        host.held.store(!missing.is_empty(), Ordering::Release);
+        host.shared.service.hold(!missing.is_empty());
         if missing.is_empty() {
             // What cannot be forgotten now stays to be. The file is attached all the same: jobs may be at its
             // pages by now, and nobody has its former numbers, whose pages go nowhere.
@@ -590,7 +585,7 @@ impl Shared {
         if host.provably_clean() {
             return Vec::new();
         }
-        let note = lock(&host.table);
+        let note = host.table();
         let numbers = note.table.entries.iter().map(|entry| entry.file);
         numbers.filter(|number| self.file(*number).is_none()).collect()
     }
@@ -617,18 +612,6 @@ pub(crate) fn found_sidecar(store: &dyn SidecarStore) -> Result<Option<Sidecar>,
             ))
         }
     }
-}
-
-/// The head of an empty file with this guard.
-pub(crate) fn empty_head(guard: &[u8]) -> Vec<u8> {
-    vec![0; if guard.is_empty() { 0 } else { GUARD_BYTES_MAX }]
-}
-
-/// What lies past the end of the file is zero in its head too.
-pub(crate) fn mask_head(file: &FileInner, len: u64) {
-    let mut head = file.head();
-    let keep = usize::try_from(len).unwrap_or(usize::MAX).min(head.bytes.len());
-    head.bytes[keep..].fill(0);
 }
 
 /// A tier that looks older than a file may be the newest one all the same, if one copy of its superblock

@@ -2,8 +2,8 @@
 //!
 //! # The guard, step by step
 //! While a guarded file is not current on disk, its first bytes there are the guard and its true head is in
-//! the sidecar (and in [`Head`]). The steps, each durable before the next, and what a crash after each
-//! leaves:
+//! the sidecar (and in `shared::guards`). The steps, each durable before the next, and what a crash after
+//! each leaves:
 //! 1. sidecar `current` with guard and head: the disk file is whole and current, and readable by anyone.
 //! 2. the guard over the head on disk: unreadable for others; the sidecar says what belongs there, and that
 //!    the rest is current. The next attachment puts the head back.
@@ -22,9 +22,9 @@
 //! 5. the head over the guard on disk: as after 1.
 //! 6. no sidecar.
 //!
-//! Step 5 is one write where the file is at least as long as the guard. A shorter one is also cut to its
-//! length, and a crash in between leaves it with the guard's length for others (the next attachment mends
-//! it): a guard promises nothing for files that are shorter than itself.
+//! Step 5 is one write where the file is at least as long as the guard. A shorter one is also truncated to
+//! its length, and a crash in between leaves it with the guard's length for others (the next attachment
+//! mends it): a guard promises nothing for files that are shorter than itself.
 //!
 //! Readers go on meanwhile, and one may have the guard in its buffer when the head takes its place again. So
 //! what was read from disk is judged by what stood there while it was read ([`OnDisk`]): if the guard was put
@@ -37,18 +37,17 @@
 use std::path::PathBuf;
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError, Request};
-use mezzanine_engine::format::Nonce;
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use mezzanine_ground::interleave::sync::{Arc, Mutex, MutexGuard, RwLock};
+use mezzanine_ground::interleave::sync::{Arc, Mutex, RwLock};
 
-use crate::batch::Batch;
 use crate::config::GUARD_BYTES_MAX;
-use crate::core::{TierHost, lock};
+use crate::core::TierHost;
+use crate::shared::files::FileHome;
+use crate::shared::guards::is_odd;
 use crate::sidecar::SidecarStore;
 use crate::statistics::{Counters, count};
 
-/// One attached file.
+/// One attached file, as this process has it.
 pub(crate) struct FileInner {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
@@ -58,26 +57,10 @@ pub(crate) struct FileInner {
     pub(crate) sidecar: Arc<dyn SidecarStore>,
     pub(crate) resizable: bool,
     pub(crate) page_size: u64,
-    /// Shared by reads and writes, exclusive to changes of the file's shape. What it holds is the tier that
+    /// Shared by reads and writes, exclusive to truncations and discards. What it holds is the tier that
     /// the file's pages are in: whoever reads or writes has this lock anyway, and nobody has it while
     /// the tier is replaced.
     pub(crate) layout: RwLock<Option<Arc<TierHost>>>,
-    /// Logical length in bytes.
-    pub(crate) len: AtomicU64,
-    /// Pages are written to disk up to here: the logical length, but while a truncation is not yet durable
-    /// the old one.
-    pub(crate) clip: AtomicU64,
-    /// Length on disk in bytes; only this volume changes it.
-    pub(crate) physical: AtomicU64,
-    /// Direct changes of the disk that are complete, and how many of them a completed sync has covered.
-    pub(crate) changed: AtomicU64,
-    pub(crate) synced: AtomicU64,
-    /// Direct changes of the disk that are under way: others may read them already.
-    pub(crate) writing: AtomicUsize,
-    /// Written to disk by stage-out since the last disk sync.
-    pub(crate) staged_out: AtomicBool,
-    /// The file may be changed: its sidecar is durable in the state that this needs.
-    pub(crate) ready: AtomicBool,
     /// Held while it is made ready.
     pub(crate) arming: Mutex<()>,
     /// Held while its sidecar is replaced.
@@ -85,36 +68,8 @@ pub(crate) struct FileInner {
     /// The guard is being put over the file's head on disk, or taken away. Nothing else is waited for under
     /// it.
     pub(crate) guard_moves: Mutex<()>,
-    /// The sidecar says `dirty`, or may: a replacement that failed may be in place.
-    pub(crate) dirty: AtomicBool,
-    /// The sidecar says `dirty` for certain.
-    pub(crate) armed: AtomicBool,
-    /// Pages past the end may be in the tier, from before a crash.
-    pub(crate) trim: AtomicBool,
-    /// So may bytes past the end be in its last page, which could not be read when the others were cut off.
-    pub(crate) tail: AtomicBool,
-    /// Numbers that it had before and that the tier may still know, for the sidecar.
-    pub(crate) former: Vec<u32>,
-    /// Clean pages that the tier took before this position of its queue may differ from the disk; 0 for
-    /// none.
-    pub(crate) distrusted: AtomicU64,
-    /// Another program may have changed it on disk: its sidecar is not to vouch for that.
-    pub(crate) foreign: AtomicBool,
-    /// Epoch and nonce that its sidecar had when it was attached.
-    pub(crate) opening: (u32, Nonce),
-    /// How often it was marked in this epoch: see `marks`.
-    pub(crate) mark: AtomicU64,
-    /// What stage-out has written last, for the sidecar.
-    pub(crate) batch: Mutex<Batch>,
-    /// Pages that are being discarded, for the sidecar.
-    pub(crate) discarding: Mutex<Option<(u64, u64)>>,
-    /// What stands on disk instead of the head while the file is not current; empty if nothing does. Changes
-    /// only while the file is current.
-    pub(crate) guard: Mutex<Arc<[u8]>>,
-    /// Counts how often a guard was put up or taken away: odd while readers put the head over what they
-    /// read.
-    pub(crate) guarding: AtomicU64,
-    pub(crate) head: Mutex<Head>,
+    /// What threads share of it.
+    pub(crate) shared: FileHome,
 }
 
 /// How a file stands on disk, noted before it is read there: see [`FileInner::on_disk`].
@@ -125,30 +80,9 @@ pub(crate) struct OnDisk {
     pub(crate) physical: u64,
 }
 
-/// The true first bytes of a guarded file: the sector that its guard stands in, whole, so that after a crash
-/// they come all from the sidecar, as a disk would have kept all of a sector or nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Head {
-    pub(crate) bytes: Vec<u8>,
-    /// Newer than the head in the sidecar.
-    pub(crate) changed: bool,
-}
-
 impl FileInner {
-    pub(crate) fn head(&self) -> MutexGuard<'_, Head> {
-        lock(&self.head)
-    }
-
-    pub(crate) fn guard(&self) -> Arc<[u8]> {
-        Arc::clone(&lock(&self.guard))
-    }
-
-    pub(crate) fn set_guard(&self, guard: &[u8]) {
-        *lock(&self.guard) = guard.into();
-    }
-
     pub(crate) fn len(&self) -> u64 {
-        self.len.load(Ordering::Acquire)
+        self.shared.lengths.len()
     }
 
     /// First block past the end.
@@ -157,34 +91,23 @@ impl FileInner {
     }
 
     pub(crate) fn is_guarded(&self) -> bool {
-        is_odd(self.guarding.load(Ordering::SeqCst))
-    }
-
-    /// From now on readers put the head over what they read, or no longer do. Nobody else changes that
-    /// meanwhile.
-    pub(crate) fn set_guarded(&self, guarded: bool) {
-        if self.is_guarded() != guarded {
-            self.guarding.fetch_add(1, Ordering::SeqCst);
-        }
+        self.shared.guards.is_up()
     }
 
     /// How the file stands on disk now. To be noted before a read, which counts only if that is so
     /// afterwards.
     pub(crate) fn on_disk(&self) -> OnDisk {
-        OnDisk {
-            guarding: self.guarding.load(Ordering::SeqCst),
-            physical: self.physical.load(Ordering::SeqCst),
-        }
+        OnDisk { guarding: self.shared.guards.guarding(), physical: self.shared.lengths.physical() }
     }
 
     /// Whether the file on disk was shortened since: then a read up to its former end may fail.
     pub(crate) fn is_shorter_than(&self, noted: &OnDisk) -> bool {
-        self.physical.load(Ordering::SeqCst) < noted.physical
+        self.shared.lengths.physical() < noted.physical
     }
 
     /// Shortest length on disk: the guard must fit.
     pub(crate) fn physical_min(&self) -> u64 {
-        if self.is_guarded() { self.guard().len() as u64 } else { 0 }
+        if self.is_guarded() { self.shared.guards.guard().len() as u64 } else { 0 }
     }
 
     /// Fills `buf` from `offset` with what belongs there, zeros past the physical end.
@@ -233,21 +156,21 @@ impl FileInner {
             return true;
         }
         let late = planted::is(Bug::GuardJudgedLate);
-        let guarding = if late { self.guarding.load(Ordering::SeqCst) } else { noted.guarding };
+        let guarding = if late { self.shared.guards.guarding() } else { noted.guarding };
         if is_odd(guarding) {
-            let head = self.head();
+            let head = self.shared.guards.head();
             let from = offset as usize;
-            let count = buf.len().min(head.bytes.len() - from);
-            buf[..count].copy_from_slice(&head.bytes[from..from + count]);
+            let count = buf.len().min(head.len() - from);
+            buf[..count].copy_from_slice(&head[from..from + count]);
         }
         // After the copy, so that the head was the right one, too.
-        self.guarding.load(Ordering::SeqCst) == guarding
+        self.shared.guards.guarding() == guarding
     }
 
     /// Writes pages of the tier to their places on disk: `pages` in ascending order of block, each whole.
     /// Contiguous ones go as one request, all of them as one batch.
     pub(crate) fn write_pages(&self, pages: &[(u64, &[u8])], counters: &Counters) -> Result<(), DeviceError> {
-        let clip = self.clip.load(Ordering::Acquire);
+        let limit = self.shared.lengths.write_limit();
         let masked = self.masked_first_page(pages);
         let mut runs: Vec<(u64, Vec<&[u8]>)> = Vec::with_capacity(pages.len());
         let mut end = u64::MAX;
@@ -259,7 +182,7 @@ impl FileInner {
             let start = block.saturating_mul(self.page_size) & mask;
             let page = if *block == 0 { masked.as_deref().unwrap_or(page) } else { page };
             let shortest = if *block == 0 { self.physical_min() } else { 0 };
-            let keep = clip.saturating_sub(start).max(shortest).min(self.page_size) as usize;
+            let keep = limit.saturating_sub(start).max(shortest).min(self.page_size) as usize;
             if keep == 0 {
                 continue;
             }
@@ -275,24 +198,19 @@ impl FileInner {
         }
         self.write_runs(&runs, counters)?;
         // Afterwards, as for the mark that a sync takes away: what is noted is on its way no longer.
-        let mut batch = lock(&self.batch);
-        for (start, run) in &runs {
-            // The first page's head stands in the sidecar, and a guard in its place.
-            let blocks =
-                (start / self.page_size..).zip(run).filter(|(block, _)| *block > 0 || masked.is_none());
-            blocks.for_each(|(block, kept)| batch.wrote(block, kept, self.page_size as usize));
-        }
-        drop(batch);
+        self.shared.stage_out.batch(|batch| {
+            for (start, run) in &runs {
+                // The first page's head stands in the sidecar, and a guard in its place.
+                let blocks =
+                    (start / self.page_size..).zip(run).filter(|(block, _)| *block > 0 || masked.is_none());
+                blocks.for_each(|(block, kept)| batch.wrote(block, kept, self.page_size as usize));
+            }
+        });
         count(&counters.disk_pages_written, written);
         if masked.is_some() {
-            let mut head = self.head();
-            let first = pages[0].1;
-            let len = head.bytes.len();
-            head.bytes.copy_from_slice(&first[..len]);
             // As on disk: what the page holds past the end of the file is from before a crash, and must not
             // come back.
-            head.bytes[usize::try_from(clip).unwrap_or(usize::MAX).min(len)..].fill(0);
-            head.changed = true;
+            self.shared.guards.head_written(pages[0].1, limit);
         }
         Ok(())
     }
@@ -302,7 +220,7 @@ impl FileInner {
         let &(0, first) = pages.first()? else { return None };
         self.is_guarded().then(|| {
             let mut masked = AlignedBuf::copy_of(first);
-            let guard = self.guard();
+            let guard = self.shared.guards.guard();
             masked[..guard.len()].copy_from_slice(&guard);
             masked
         })
@@ -334,9 +252,9 @@ impl FileInner {
     /// Notes that the disk file may have grown to `end`; after a failed write only the device knows.
     fn grown(&self, result: &Result<(), DeviceError>, end: u64) {
         match result {
-            Ok(()) => self.physical.fetch_max(end, Ordering::AcqRel),
-            Err(_) => self.physical.swap(self.backing.len(), Ordering::AcqRel),
-        };
+            Ok(()) => self.shared.lengths.disk_grows(end),
+            Err(_) => self.shared.lengths.disk_has(self.backing.len()),
+        }
     }
 
     /// Writes bytes to disk as they are.
@@ -348,19 +266,15 @@ impl FileInner {
     ) -> Result<(), DeviceError> {
         count(&counters.disk_writes, 1);
         count(&counters.disk_bytes_written, buf.len() as u64);
-        self.writing.fetch_add(1, Ordering::SeqCst);
-        let result = self.backing.write_at(buf, offset);
-        planted::outside("a write can be read");
-        // Afterwards: a sync that begins earlier does not cover it.
-        self.changed.fetch_add(1, Ordering::SeqCst);
-        self.writing.fetch_sub(1, Ordering::SeqCst);
+        // Counted afterwards: a sync that begins earlier does not cover it.
+        let result = self.shared.disk.writing(|| self.backing.write_at(buf, offset));
         self.grown(&result, offset + buf.len() as u64);
         result
     }
 
     /// Zeros a range of the disk, and gives its space back where that is possible.
     pub(crate) fn zero(&self, offset: u64, end: u64, counters: &Counters) -> Result<(), DeviceError> {
-        let end = end.min(self.physical.load(Ordering::Acquire));
+        let end = end.min(self.shared.lengths.physical());
         let zeros = AlignedBuf::zeroed(1 << 18);
         let mut at = offset;
         while at < end {
@@ -377,40 +291,34 @@ impl FileInner {
 
     /// Whether something was written to disk directly that no completed sync covers.
     pub(crate) fn is_unsynced(&self) -> bool {
-        self.synced.load(Ordering::Acquire) < self.changed.load(Ordering::SeqCst)
+        self.shared.disk.has_changes()
     }
 
     /// Whether there may be something on disk that was read and that no completed sync covers: also of writes
-    /// that have not returned. Their end is looked at first, since they are counted before it.
+    /// that have not returned.
     pub(crate) fn may_be_unsynced(&self) -> bool {
-        let writing = self.writing.load(Ordering::SeqCst) > 0 && !planted::is(Bug::UnderWayUnsynced);
-        writing || self.is_unsynced()
+        self.shared.disk.may_have_been_read()
     }
 
     /// Syncs the disk.
     pub(crate) fn flush(&self, counters: &Counters) -> Result<(), DeviceError> {
-        let changed = self.changed.load(Ordering::Acquire);
+        let changed = self.shared.disk.made();
         count(&counters.disk_flushes, 1);
         self.backing.flush()?;
-        self.synced.fetch_max(changed, Ordering::AcqRel);
+        self.shared.disk.covered(changed);
         Ok(())
     }
 
-    /// Cuts the disk file at `len`, or extends it with zeros.
+    /// Truncates the disk file to `len`, or extends it with zeros.
     pub(crate) fn resize(&self, len: u64) -> Result<(), DeviceError> {
         // Before the device has it: a reader that finds less than it was told must see why.
-        self.physical.fetch_min(len, Ordering::SeqCst);
+        self.shared.lengths.disk_shrinks(len);
         let result = self.backing.set_len(len);
-        self.changed.fetch_add(1, Ordering::AcqRel);
+        self.shared.disk.changed();
         let now = if result.is_ok() { len } else { self.backing.len() };
-        self.physical.store(now, Ordering::SeqCst);
+        self.shared.lengths.disk_has(now);
         result
     }
-}
-
-/// Whether a count of changes that come in pairs is in the middle of one.
-fn is_odd(count: u64) -> bool {
-    count % 2 == 1
 }
 
 fn join(run: &[&[u8]]) -> Option<AlignedBuf> {

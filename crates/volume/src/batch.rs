@@ -15,6 +15,8 @@ use std::collections::VecDeque;
 
 use mezzanine_engine::planted::{self, Bug};
 
+use crate::shared::plain::{Kept, Quiet};
+
 /// Pages that a sidecar names.
 const NAMED_MAX: usize = 32;
 
@@ -32,6 +34,49 @@ pub(crate) struct Batch {
     under_way: bool,
     /// Covered by a sync, the last ones first.
     synced: Vec<Written>,
+}
+
+/// Words of a list: how many it has, then a block and a checksum for each.
+const LIST_WORDS: usize = 1 + 2 * NAMED_MAX;
+
+/// Words that a batch is kept in: whether a sync is under way, and three lists.
+pub(crate) const BATCH_WORDS: usize = 1 + 3 * LIST_WORDS;
+
+fn load_list<L: FromIterator<Written>>(words: &[Quiet]) -> L {
+    let count = words[0].get() as usize;
+    words[1..=2 * count].chunks_exact(2).map(|pair| (pair[0].get(), pair[1].get() as u32)).collect()
+}
+
+fn store_list<'w>(list: impl ExactSizeIterator<Item = &'w Written>, words: &[Quiet]) {
+    assert!(list.len() <= NAMED_MAX, "no list of a batch has more pages than a sidecar names");
+    words[0].set(list.len() as u64);
+    for ((block, checksum), pair) in list.zip(words[1..].chunks_exact(2)) {
+        pair[0].set(*block);
+        pair[1].set(u64::from(*checksum));
+    }
+}
+
+impl Kept for Batch {
+    fn load(words: &[Quiet]) -> Self {
+        let mut lists = words[1..].chunks_exact(LIST_WORDS);
+        let mut next = || lists.next().unwrap_or_default();
+        let (since, syncing, synced) = (next(), next(), next());
+        Self {
+            under_way: words[0].get() != 0,
+            since: load_list(since),
+            syncing: load_list(syncing),
+            synced: load_list(synced),
+        }
+    }
+
+    fn store(&self, words: &[Quiet]) {
+        words[0].set(u64::from(self.under_way));
+        let mut lists = words[1..].chunks_exact(LIST_WORDS);
+        let mut next = || lists.next().unwrap_or_default();
+        store_list(self.since.iter(), next());
+        store_list(self.syncing.iter(), next());
+        store_list(self.synced.iter(), next());
+    }
 }
 
 impl Batch {

@@ -5,7 +5,7 @@ use mezzanine_engine::{Admission, SyncMode, TierConfig};
 /// What a volume is made of besides its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeConfig {
-    /// The tier. When a formatted tier is opened its shape comes from flash; design, admission with what
+    /// The tier. When a formatted tier is opened its geometry comes from flash; design, admission with what
     /// belongs to it, and sync mode from here.
     pub tier: TierConfig,
     /// Threads that carry out the tier's jobs. With 0 the callers do it themselves and the volume is

@@ -1,4 +1,4 @@
-//! What the handles of one volume share, and the small operations that everything else is made of.
+//! What one process has of a volume, and the small operations that everything else is made of.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,20 @@ use mezzanine_engine::format::{Nonce, Superblock, Writing};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{NoRoom, PageId, SyncMode, SyncState, SyncTicket, Tier};
 use mezzanine_ground::interleave::rest;
-use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use mezzanine_ground::interleave::sync::{Arc, Mutex, MutexGuard, RwLock, TryLockError};
 pub(crate) use mezzanine_ground::interleave::{exclusive, lock, shared};
 
 use crate::backing::FileInner;
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::health::{Health, Mode, Route, closed};
-use crate::note::Table;
+use crate::note::{NoteState, Table};
 use crate::pacing::Pacing;
 use crate::record::Recording;
 use crate::registry::{Registry, write_superblock};
+use crate::shared::changes::Inside;
+use crate::shared::plain::Held;
+use crate::shared::tier::TierShared;
+use crate::shared::{Placed, Shared};
 use crate::signal::Signal;
 use crate::statistics::Counters;
 
@@ -42,17 +45,15 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// The state behind all handles of one volume. The README of the crate states who may touch what, and the
-/// lock order.
-pub(crate) struct Shared {
+/// The side of the process, behind all of its handles of one volume: what means nothing to another process
+/// (devices, paths, threads), the locks with which threads sleep, and the memory in which the shared side
+/// lies. The README of the crate states who may touch what, and the lock order.
+pub(crate) struct Local {
     /// The tier, for those that have no file's layout lock in hand; locked only to look at it, or to replace
     /// it.
     host: RwLock<Option<Arc<TierHost>>>,
     pub(crate) health: Health,
     pub(crate) registry: Mutex<Registry>,
-    /// The opening has not started, or not all of its files know: whoever changes something has it start
-    /// first (see `start`). Never set again.
-    pub(crate) unstarted: AtomicBool,
     pub(crate) files: RwLock<BTreeMap<u32, Arc<FileInner>>>,
     /// Held shared by everything that changes a file, from its beginning to its end; exclusively while the
     /// way that changes take is changed, and while the volume is closed.
@@ -60,11 +61,12 @@ pub(crate) struct Shared {
     pub(crate) pacing: Pacing,
     stripes: [Mutex<()>; STRIPES],
     pub(crate) signal: Signal,
-    pub(crate) counters: Counters,
+    /// What threads share of the volume.
+    memory: Arc<Placed<Shared>>,
     pub(crate) recording: Recording,
 }
 
-/// A tier in use.
+/// A tier in use, as this process has it.
 pub(crate) struct TierHost {
     pub(crate) tier: Tier,
     pub(crate) flash: Arc<dyn Device>,
@@ -73,68 +75,28 @@ pub(crate) struct TierHost {
     pub(crate) epoch: u32,
     /// Of that epoch.
     pub(crate) nonce: Nonce,
-    /// The new epoch is durable.
-    pub(crate) begun: AtomicBool,
-    /// The host was told to take no pages.
-    pub(crate) admission_off: AtomicBool,
     pub(crate) takes_clean: bool,
     pub(crate) takes_writes: bool,
     pub(crate) workers: usize,
-    /// No changes and no jobs yet: this opening has not started (see `start`), or files that the tier knows
-    /// are not attached, so that their pages could not be staged out.
-    pub(crate) held: AtomicBool,
-    /// Pages that were read from disk and not taken because this opening has not started.
-    pub(crate) untaken: AtomicU64,
     /// The newest that is durable, or that of the opening which has not started. Held while the next one is
     /// written.
     pub(crate) superblock: Mutex<Superblock>,
-    /// Both copies of it were written in this opening, without a failure. Changed under its lock.
-    superblocks_known: AtomicBool,
-    /// The lengths as they go into the tier's note.
-    pub(crate) table: Mutex<NoteState>,
-    /// Held shared from the hand-out of a disk job to its end; exclusively by who changes the shape of a
-    /// file on disk.
+    /// Held shared from the hand-out of a disk job to its end; exclusively by who truncates a file on
+    /// disk or discards a part of it.
     pub(crate) disk_gate: RwLock<()>,
-    /// Looks for a job that found none since the last that did.
-    fruitless: AtomicU32,
-    /// Threads that are inside of a job or looking for one.
-    pub(crate) running: AtomicUsize,
-    /// Threads inside of a short operation that changes the tier.
-    inside: AtomicUsize,
-    /// Pages given to the tier since workers were last woken.
-    staged: AtomicU32,
-    /// Another tier has taken its place: no jobs of it, and its failures concern nobody.
-    retired: AtomicBool,
     /// What the failed device said, for messages.
     pub(crate) cause: Mutex<Option<String>>,
-    /// Counts changes that need a sync.
-    changes: AtomicU64,
-    /// Writes to the tier that are under way: others may read them already.
-    writing: AtomicUsize,
-    /// How many of them are durable.
-    synced: AtomicU64,
-}
-
-/// While it lives, nobody quiesces the volume: who wants to waits for its end.
-pub(crate) struct Inside<'h>(&'h AtomicUsize);
-
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// The table and what of it the tier was told.
-pub(crate) struct NoteState {
-    pub(crate) table: Table,
-    pub(crate) told: Table,
+    /// What threads share of it beside the engine's region.
+    pub(crate) shared: Placed<TierShared>,
 }
 
 impl TierHost {
     pub(crate) fn new(parts: TierParts) -> Self {
         let config = parts.tier.geometry().config();
+        let shared = Placed::<TierShared>::new();
+        shared.service.begin();
+        shared.table.set(NoteState { told: parts.table.clone(), table: parts.table });
         Self {
-            admission_off: AtomicBool::new(false),
             takes_clean: config.admission != mezzanine_engine::Admission::Dirty,
             takes_writes: config.admission != mezzanine_engine::Admission::Clean,
             flash_name: parts.flash.describe(),
@@ -142,30 +104,18 @@ impl TierHost {
             database_uuid: parts.superblock.database_uuid,
             epoch: parts.superblock.epoch,
             nonce: parts.superblock.nonce_of(parts.superblock.epoch).unwrap_or_default(),
-            begun: AtomicBool::new(false),
             superblock: Mutex::new(parts.superblock),
-            superblocks_known: AtomicBool::new(false),
             workers: parts.workers,
-            held: AtomicBool::new(true),
-            untaken: AtomicU64::new(0),
-            table: Mutex::new(NoteState { told: parts.table.clone(), table: parts.table }),
             disk_gate: RwLock::new(()),
-            running: AtomicUsize::new(0),
-            inside: AtomicUsize::new(0),
-            fruitless: AtomicU32::new(0),
-            staged: AtomicU32::new(0),
-            retired: AtomicBool::new(false),
             cause: Mutex::new(None),
-            changes: AtomicU64::new(0),
-            writing: AtomicUsize::new(0),
-            synced: AtomicU64::new(0),
             tier: parts.tier,
+            shared,
         }
     }
 
     /// Whether the epoch of this opening is durable (see `OpenedTier::begin_epoch`).
     pub(crate) fn has_begun(&self) -> bool {
-        self.begun.load(Ordering::Acquire)
+        self.shared.service.has_begun()
     }
 
     /// Whether the tier can never hold the only copy of a page, as its superblock says: a crash empties it.
@@ -173,14 +123,14 @@ impl TierHost {
         self.tier.sync_mode() == SyncMode::Through || !self.takes_writes
     }
 
-    /// Whether writes go to disk first. Changes only while nobody writes (`Shared::changing`).
+    /// Whether writes go to disk first. Changes only while nobody writes (`Local::changing`).
     pub(crate) fn disk_first(&self) -> bool {
-        self.provably_clean() || self.admission_off.load(Ordering::Acquire)
+        self.provably_clean() || !self.shared.service.admits()
     }
 
     /// Has the tier take pages again after the volume was quiesced, unless it was told not to.
     pub(crate) fn resume_admission(&self) {
-        if !self.admission_off.load(Ordering::Acquire) {
+        if self.shared.service.admits() {
             self.tier.resume_admission();
         }
     }
@@ -218,36 +168,27 @@ impl TierHost {
     }
 
     fn write_superblock_as(&self, next: &Superblock, unknown: Writing) -> Result<(), DeviceError> {
-        let known = self.superblocks_known.swap(false, Ordering::AcqRel);
+        let known = self.shared.service.superblock_begins();
         write_superblock(&*self.flash, next, if known { Writing::Known } else { unknown })?;
-        self.superblocks_known.store(true, Ordering::Release);
+        self.shared.service.superblock_written();
         Ok(())
     }
 
     /// Something changed that the next sync must make durable. Called when the tier holds the change.
     pub(crate) fn changed(&self) {
-        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.shared.unsynced.changed();
     }
 
     /// Carries out a write to the tier, which the next sync must make durable; and a sync that comes before
     /// its end, what of it others may have read by then.
     pub(crate) fn writing<T>(&self, write: impl FnOnce() -> T) -> T {
-        self.writing.fetch_add(1, Ordering::SeqCst);
-        let written = write();
-        planted::outside("a write can be read");
-        self.changed();
-        self.writing.fetch_sub(1, Ordering::SeqCst);
-        written
+        self.shared.unsynced.writing(write)
     }
 
     /// Begins something that nobody may quiesce the volume in the middle of; `None` if it is not in order
     /// now.
-    ///
-    /// The count is raised before the mode is looked at, and [`Self::wait_outside`] looks at the count after
-    /// the mode was changed, all sequentially consistent: one of the two sees the other.
     pub(crate) fn enter(&self, health: &Health) -> Option<Inside<'_>> {
-        self.inside.fetch_add(1, Ordering::SeqCst);
-        let inside = Inside(&self.inside);
+        let inside = self.shared.entered.enter();
         (health.mode() == Mode::Normal).then_some(inside)
     }
 
@@ -256,22 +197,27 @@ impl TierHost {
         if planted::is(Bug::OthersNotAwaited) {
             return;
         }
-        while self.inside.load(Ordering::SeqCst) > 0 {
+        while !self.shared.entered.is_empty() {
             rest();
         }
     }
 
+    /// The table of files, as it goes into the tier's note.
+    pub(crate) fn table(&self) -> Held<'_, NoteState> {
+        self.shared.table.lock()
+    }
+
     pub(crate) fn is_held(&self) -> bool {
-        self.held.load(Ordering::Acquire)
+        self.shared.service.is_held()
     }
 
     /// Ends the use of the tier: another one has taken its place.
     pub(crate) fn retire(&self) {
-        self.retired.store(true, Ordering::SeqCst);
+        self.shared.service.retire();
     }
 
     pub(crate) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::SeqCst)
+        self.shared.service.is_retired()
     }
 }
 
@@ -285,21 +231,43 @@ pub(crate) struct TierParts {
     pub(crate) table: Table,
 }
 
-impl Shared {
-    pub(crate) fn new(host: Option<TierHost>, health: Health, registry: Registry) -> Self {
+impl Local {
+    pub(crate) fn new(host: Option<TierHost>, mode: Mode, reason: &str, registry: Registry) -> Self {
+        let memory = Arc::new(Placed::<Shared>::new());
+        memory.condition.begin(mode, reason);
+        memory.start.begin(registry.tier.is_some());
         Self {
-            health,
-            unstarted: AtomicBool::new(registry.tier.is_some()),
+            health: Health::new(Arc::clone(&memory)),
             registry: Mutex::new(registry),
             files: RwLock::new(BTreeMap::new()),
             changing: RwLock::new(()),
             pacing: Pacing::new(host.as_ref().map_or(0, |host| host.workers)),
             host: RwLock::new(host.map(Arc::new)),
             stripes: [const { Mutex::new(()) }; STRIPES],
-            signal: Signal::default(),
-            counters: Counters::default(),
+            signal: Signal::new(Arc::clone(&memory)),
             recording: Recording::default(),
+            memory,
         }
+    }
+
+    /// The volume's shared side.
+    pub(crate) fn memory(&self) -> &Arc<Placed<Shared>> {
+        &self.memory
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.memory.counters
+    }
+
+    /// The opening has not started, or not all of its files know: whoever changes something has it start
+    /// first (see `start`).
+    pub(crate) fn is_unstarted(&self) -> bool {
+        !self.memory.start.is_over()
+    }
+
+    /// That is over, for good.
+    pub(crate) fn has_started(&self) {
+        self.memory.start.ends();
     }
 
     /// The tier, whether it may be believed or not.
@@ -361,10 +329,10 @@ impl Shared {
         if self.health.mode() != Mode::Normal {
             return Ok(());
         }
-        if host.workers == 0 && host.running.load(Ordering::SeqCst) == 0 {
+        if host.workers == 0 && !host.shared.jobs.are_running() {
             // Another thread may have made room since the caller looked; but if nobody ever finds a job,
             // waiting would never end. The tier promises that this cannot be.
-            if host.fruitless.fetch_add(1, Ordering::AcqRel) < FRUITLESS_MAX {
+            if host.shared.jobs.found_none() < FRUITLESS_MAX {
                 rest();
                 return Ok(());
             }
@@ -378,8 +346,8 @@ impl Shared {
     fn run_counted(&self, host: &TierHost) -> bool {
         let found = self.run_job(host);
         if found {
-            host.fruitless.store(0, Ordering::Release);
-            crate::statistics::count(&self.counters.jobs_by_callers, 1);
+            host.shared.jobs.found_one();
+            crate::statistics::count(&self.counters().jobs_by_callers, 1);
         }
         found
     }
@@ -414,7 +382,7 @@ impl Shared {
     pub(crate) fn count_staged(&self, host: &TierHost) {
         self.signal.page_given();
         let group = host.tier.geometry().group_pages() as u32;
-        if (host.staged.fetch_add(1, Ordering::Relaxed) + 1) % group == 0 {
+        if host.shared.jobs.completes_group(group) {
             self.signal.offer_work();
         }
     }
@@ -427,7 +395,7 @@ impl Shared {
 
     /// The group that is closed next carries what the table of files is by now.
     fn table_goes_along(&self, host: &TierHost) {
-        let mut note = lock(&host.table);
+        let mut note = host.table();
         for file in self.all_files() {
             if let Some(entry) = note.table.get_mut(file.number) {
                 entry.length = file.len();
@@ -451,12 +419,10 @@ impl Shared {
     /// Makes every change that the tier holds durable; no I/O if there is none (invariant 3). Returns whether
     /// there was anything to do.
     pub(crate) fn sync_tier(&self, host: &TierHost) -> Result<bool, VolumeError> {
-        // Before the counter: a write is counted before its end.
-        let writing = host.writing.load(Ordering::SeqCst) > 0 && !planted::is(Bug::UnderWayUnsynced);
-        let upto = host.changes.load(Ordering::SeqCst);
-        if host.synced.load(Ordering::Acquire) >= upto && !writing {
+        if !host.shared.unsynced.may_have_been_read() {
             return Ok(false);
         }
+        let upto = host.shared.unsynced.made();
         let ticket = loop {
             let seen = self.signal.progress();
             if !self.is_tier_alive(host)? {
@@ -483,7 +449,7 @@ impl Shared {
             }
             self.work_or_wait(host, seen)?;
         }
-        host.synced.fetch_max(upto, Ordering::AcqRel);
+        host.shared.unsynced.covered(upto);
         Ok(true)
     }
 

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_ground::interleave::sync::atomic::Ordering;
 use mezzanine_trace::Op;
 
 use crate::backing::FileInner;
-use crate::core::{Shared, lock, shared};
+use crate::core::{Local, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::statistics::count;
 
@@ -16,14 +15,14 @@ use crate::statistics::count;
 #[derive(Clone)]
 pub struct VolumeFile {
     inner: Arc<FileInner>,
-    shared: Arc<Shared>,
+    local: Arc<Local>,
     /// Whose handle it is, in a recording.
     client: Option<u32>,
 }
 
 impl VolumeFile {
-    pub(crate) fn new(inner: Arc<FileInner>, shared: Arc<Shared>) -> Self {
-        Self { inner, shared, client: None }
+    pub(crate) fn new(inner: Arc<FileInner>, local: Arc<Local>) -> Self {
+        Self { inner, local, client: None }
     }
 
     /// A handle of the same file for one client (a connection, a user), which a recording then names.
@@ -55,15 +54,15 @@ impl VolumeFile {
     /// is zero. `LostPage` if the newest version of a page cannot be read; `Io`, also while the flash
     /// device that has it answers no read at all; `Closed`.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), VolumeError> {
-        self.shared.health.check_readable("read", &self.inner.name)?;
-        count(&self.shared.counters.reads, 1);
-        self.shared.start_if_worthwhile();
+        self.local.health.check_readable("read", &self.inner.name)?;
+        count(&self.local.counters().reads, 1);
+        self.local.start_if_worthwhile();
         let layout = shared(&self.inner.layout);
         let available = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
         let (bytes, beyond) = buf.split_at_mut(available);
-        self.shared.read_range(layout.as_deref(), &self.inner, bytes, offset)?;
-        if self.shared.recording.is_on() && available > 0 {
-            self.shared.recording.pages(Op::Read, &self.inner, self.client, offset, available as u64);
+        self.local.read_range(layout.as_deref(), &self.inner, bytes, offset)?;
+        if self.local.recording.is_on() && available > 0 {
+            self.local.recording.pages(Op::Read, &self.inner, self.client, offset, available as u64);
         }
         if beyond.is_empty() {
             return Ok(());
@@ -80,13 +79,13 @@ impl VolumeFile {
     /// `ReadOnly`, `NoSpace`, `Io`, `FileNotAttached`, `Closed`. After an error any part of the range may be
     /// old or new.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<(), VolumeError> {
-        count(&self.shared.counters.writes, 1);
+        count(&self.local.counters().writes, 1);
         if buf.is_empty() {
             return Ok(());
         }
-        self.shared.write_range(&self.inner, buf, offset)?;
-        if self.shared.recording.is_on() {
-            self.shared.recording.pages(Op::Write, &self.inner, self.client, offset, buf.len() as u64);
+        self.local.write_range(&self.inner, buf, offset)?;
+        if self.local.recording.is_on() {
+            self.local.recording.pages(Op::Write, &self.inner, self.client, offset, buf.len() as u64);
         }
         Ok(())
     }
@@ -99,7 +98,7 @@ impl VolumeFile {
     /// `FileNotAttached`, `ReadOnly`, `Closed`, or the failure to start the opening; nothing of the file was
     /// changed.
     pub fn may_change(&self) -> Result<(), VolumeError> {
-        self.shared.may_change(&self.inner)
+        self.local.may_change(&self.inner)
     }
 
     /// Makes every completed change of this file durable, perhaps of others too. Does no I/O if there was
@@ -120,7 +119,7 @@ impl VolumeFile {
     /// # Errors
     /// The failure.
     pub fn hand_over(&self) -> Result<(), VolumeError> {
-        self.shared.hand_over(&self.inner)
+        self.local.hand_over(&self.inner)
     }
 
     /// As [`Self::sync`], for a database that keeps a log elsewhere and now brings this file up to it: a
@@ -133,8 +132,8 @@ impl VolumeFile {
     }
 
     fn sync_as(&self, mark: Op) -> Result<(), VolumeError> {
-        if self.shared.sync_file(&self.inner)? {
-            self.shared.recording.mark(mark, self.client);
+        if self.local.sync_file(&self.inner)? {
+            self.local.recording.mark(mark, self.client);
         }
         Ok(())
     }
@@ -155,13 +154,13 @@ impl VolumeFile {
     /// Tells the volume that another program may have changed the file on disk. The tier is closed without a
     /// word for it then: at the next opening nothing that it knows of the file is believed.
     pub fn changed_by_others(&self) {
-        self.inner.foreign.store(true, Ordering::Release);
+        self.inner.shared.marks.changed_by_others();
     }
 
     /// Tells a recording that a transaction was committed, in a log that is no file of the volume. Nothing
     /// else happens.
     pub fn committed(&self) {
-        self.shared.recording.mark(Op::Commit, self.client);
+        self.local.recording.mark(Op::Commit, self.client);
     }
 
     /// Turns a range into zeros and gives its space back where the disk can. Durable on return.
@@ -169,7 +168,7 @@ impl VolumeFile {
     /// # Errors
     /// As for writing and syncing.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
-        self.shared.discard(&self.inner, offset, len)
+        self.local.discard(&self.inner, offset, len)
     }
 
     /// Gives up the lost page at `offset`: goes on without what it held. Its place then has a page that no
@@ -182,9 +181,9 @@ impl VolumeFile {
     /// `NotLost` if a read brings the page, or the file has none at this offset, and `Io` if the flash device
     /// answers nothing just now: nothing was changed. And as for writing and syncing.
     pub fn give_up(&self, offset: u64) -> Result<(), VolumeError> {
-        self.shared.give_up(&self.inner, offset)?;
-        if self.shared.recording.is_on() {
-            self.shared.recording.pages(Op::Write, &self.inner, self.client, offset, 1);
+        self.local.give_up(&self.inner, offset)?;
+        if self.local.recording.is_on() {
+            self.local.recording.pages(Op::Write, &self.inner, self.client, offset, 1);
         }
         Ok(())
     }
@@ -195,7 +194,7 @@ impl VolumeFile {
     /// # Errors
     /// As for writing and syncing.
     pub fn set_len(&self, len: u64) -> Result<(), VolumeError> {
-        self.shared.set_len(&self.inner, len)
+        self.local.set_len(&self.inner, len)
     }
 }
 

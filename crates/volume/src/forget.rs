@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DrainCursor, IdRange};
 
-use crate::core::{Shared, TierHost, lock};
+use crate::core::{Local, TierHost, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::registry::OpenedTier;
 
@@ -38,7 +38,7 @@ pub(crate) fn or_forget(flash: &str, names: &[String]) -> String {
     )
 }
 
-impl Shared {
+impl Local {
     /// See [`crate::Volume::forget`].
     pub(crate) fn forget_files(&self, paths: &[PathBuf]) -> Result<Vec<Forgotten>, VolumeError> {
         let mut registry = lock(&self.registry);
@@ -80,7 +80,7 @@ impl Shared {
         for number in numbers {
             let pages = pages_in(host, &IdRange::blocks_from(u64::from(number), 0));
             let path = opened.path_table.paths.remove(&number).unwrap_or_default();
-            lock(&host.table).table.remove(number);
+            host.table().table.remove(number);
             // Pages of a number that is not in the table go nowhere, and nobody waits for it.
             opened.forget.push(number);
             forgotten.push(Forgotten { number, path, pages });

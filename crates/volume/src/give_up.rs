@@ -8,7 +8,7 @@ use mezzanine_engine::given_up_page;
 use mezzanine_engine::planted::{self, Bug};
 
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, shared};
+use crate::core::{Local, TierHost, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::health::Route;
 use crate::statistics::count;
@@ -19,7 +19,7 @@ fn not_lost(file: &FileInner, offset: u64, reason: &str) -> VolumeError {
     VolumeError::new(VolumeErrorKind::NotLost, OPERATION, &file.name, reason).at(offset)
 }
 
-impl Shared {
+impl Local {
     /// See [`crate::VolumeFile::give_up`].
     pub(crate) fn give_up(&self, file: &FileInner, offset: u64) -> Result<(), VolumeError> {
         let size = file.page_size;
@@ -42,7 +42,7 @@ impl Shared {
                 _ => return Err(not_lost(file, offset, "there is no tier in use, and disk has every page")),
             }
         }
-        count(&self.counters.pages_given_up, 1);
+        count(&self.counters().pages_given_up, 1);
         if planted::is(Bug::GivenUpUnsynced) {
             return Ok(());
         }

@@ -1,41 +1,12 @@
-//! The health of a volume: where changes go, and who waits while it is quiesced.
-//!
-//! ```text
-//!            drain, close, or a failure being handled       done
-//!   Normal ----------------------------------> Quiescing ---------> Normal | Bypass | Closed
-//!     |                                            |
-//!     | a sync failed, a disk failed               | a page could not be saved, or a change
-//!     +--------------------> ReadOnly <------------+ that was waited for has failed
-//!                               |
-//!   Bypass ---------------------+---> Closed
-//! ```
-//!
-//! Replacing the flash device is quiesced like a drain, or done while it is `Bypass`; `renew` ends it, and
-//! then there is another tier.
+//! Where changes go, and who waits while a volume is quiesced: the volume's condition, and this process's
+//! threads that wait for it to change.
 
-use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use mezzanine_ground::interleave::sync::{Condvar, Mutex, PoisonError};
+use mezzanine_ground::interleave::sync::{Arc, Condvar, Mutex, PoisonError};
 use mezzanine_ground::interleave::turns;
 
 use crate::error::{VolumeError, VolumeErrorKind};
-
-/// See the module's diagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Mode {
-    /// The tier takes pages.
-    Normal,
-    /// Somebody writes the tier's dirty pages to disk; writers and syncs wait, readers do not.
-    Quiescing,
-    /// No tier: the disk is current.
-    Bypass,
-    /// Changes are refused.
-    ReadOnly,
-    /// Everything is refused.
-    Closed,
-}
-
-const MODES: [Mode; 5] = [Mode::Normal, Mode::Quiescing, Mode::Bypass, Mode::ReadOnly, Mode::Closed];
+pub(crate) use crate::shared::health::Mode;
+use crate::shared::{Placed, Shared};
 
 /// What writers may do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,36 +18,30 @@ pub(crate) enum Route {
 }
 
 pub(crate) struct Health {
-    mode: AtomicU8,
-    /// It was `Bypass` once. Whatever it is now, the disk may be newer than the tier.
-    bypassed: AtomicBool,
-    reason: Mutex<String>,
+    memory: Arc<Placed<Shared>>,
+    /// Taken after a change of the mode, by who is about to wake others, and from the last look at it on by
+    /// who is about to sleep: so nobody sleeps through a change.
+    parking: Mutex<()>,
     quiesced: Condvar,
 }
 
 impl Health {
-    pub(crate) fn new(mode: Mode, reason: &str) -> Self {
-        Self {
-            mode: AtomicU8::new(mode as u8),
-            bypassed: AtomicBool::new(mode == Mode::Bypass),
-            reason: Mutex::new(reason.to_owned()),
-            quiesced: Condvar::new(),
-        }
+    pub(crate) fn new(memory: Arc<Placed<Shared>>) -> Self {
+        Self { memory, parking: Mutex::new(()), quiesced: Condvar::new() }
     }
 
     pub(crate) fn mode(&self) -> Mode {
-        // Sequentially consistent, as `TierHost::enter` needs it.
-        MODES[usize::from(self.mode.load(Ordering::SeqCst))]
+        self.memory.condition.mode()
     }
 
     /// Whether the tier was given up, or there never was one.
     pub(crate) fn has_bypassed(&self) -> bool {
-        self.bypassed.load(Ordering::SeqCst)
+        self.memory.condition.has_bypassed()
     }
 
     /// Why the mode is what it is; empty for `Normal`.
     pub(crate) fn reason(&self) -> String {
-        self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.memory.condition.reason()
     }
 
     /// Moves to `mode` if the mode is one of `from`. Returns whether it did.
@@ -92,33 +57,26 @@ impl Health {
         mode: Mode,
         reason: &str,
     ) -> bool {
-        let mut current = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
-        if !from.contains(&self.mode()) || !still() {
-            return false;
+        let changed = self.memory.condition.change_while(still, from, mode, reason);
+        if changed {
+            self.wake();
         }
-        // Before the first write goes past the tier.
-        self.bypassed.fetch_or(mode == Mode::Bypass, Ordering::SeqCst);
-        self.mode.store(mode as u8, Ordering::SeqCst);
-        reason.clone_into(&mut current);
-        drop(current);
-        self.quiesced.notify_all();
-        true
+        changed
     }
 
     /// Another tier is in use, and what became of the last one counts no more. `retire` ends that one, before
     /// anybody sees the volume in order. False if the volume has become read-only meanwhile.
     pub(crate) fn renew(&self, retire: impl FnOnce()) -> bool {
-        let mut current = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(self.mode(), Mode::Quiescing | Mode::Bypass) {
-            return false;
+        let renewed = self.memory.condition.renew(retire);
+        if renewed {
+            self.wake();
         }
-        retire();
-        self.bypassed.store(false, Ordering::SeqCst);
-        self.mode.store(Mode::Normal as u8, Ordering::SeqCst);
-        current.clear();
-        drop(current);
+        renewed
+    }
+
+    fn wake(&self) {
+        drop(self.parking.lock().unwrap_or_else(PoisonError::into_inner));
         self.quiesced.notify_all();
-        true
     }
 
     /// Waits until nobody quiesces anything.
@@ -126,7 +84,7 @@ impl Health {
         if turns::are_taken() {
             return turns::wait_while(|| self.mode() == Mode::Quiescing);
         }
-        let mut guard = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.parking.lock().unwrap_or_else(PoisonError::into_inner);
         while self.mode() == Mode::Quiescing {
             guard = self.quiesced.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }

@@ -174,7 +174,7 @@ fn refuse(file: &FileEvidence<'_>, kind: VolumeErrorKind, reason: String, advice
 
 /// A sidecar that says `current` and names a guard was written when the disk was as long as the file, and
 /// while it stands nothing there changes but the head. A disk with that guard and another length is of
-/// another moment, at which the file's newest pages were in the tier; and putting the head back would cut it.
+/// another moment, at which the file's newest pages were in the tier; and putting the head back would truncate it.
 fn refuse_other_length(file: &FileEvidence<'_>, sidecar: &Sidecar) -> Result<(), VolumeError> {
     let Some(len) = file.file_len.filter(|len| !is_len_of_current(sidecar, *len)) else { return Ok(()) };
     if planted::is(Bug::GuardedLengthUncompared) {

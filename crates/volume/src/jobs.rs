@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mezzanine_device::{DeviceError, DeviceErrorKind, Request};
 use mezzanine_engine::planted::{self, Bug};
@@ -10,16 +9,15 @@ use mezzanine_engine::{Failure, Job, JobError};
 use mezzanine_ground::interleave::turns;
 
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, exclusive, lock, shared};
+use crate::batch::Batch;
+use crate::core::{Local, TierHost, exclusive, lock, shared};
 use crate::error::VolumeError;
 use crate::health::{Mode, Route};
+use crate::shared::plain::OWNER;
 use crate::sidecar::SidecarState;
 use crate::statistics::count;
 
-/// The one process that uses a heap region.
-pub(crate) const OWNER: u32 = 1;
-
-impl Shared {
+impl Local {
     /// Looks for a job and carries it out. Returns whether there was one.
     pub(crate) fn run_job(&self, host: &TierHost) -> bool {
         if host.is_held() {
@@ -30,7 +28,7 @@ impl Shared {
         if self.health.mode() != Mode::Normal && !planted::is(Bug::LooksWhileSettled) {
             return false;
         }
-        host.running.fetch_add(1, Ordering::SeqCst);
+        host.shared.jobs.begins();
         let found = self.run_one(host, Mode::Normal);
         if found && host.tier.failure().is_some() {
             self.handle_failure(host);
@@ -39,7 +37,7 @@ impl Shared {
         if found {
             self.signal.made_progress();
         }
-        host.running.fetch_sub(1, Ordering::SeqCst);
+        host.shared.jobs.ends();
         // Who quiesces the volume waits for those that were only looking, too.
         if self.health.mode() != Mode::Normal {
             self.signal.made_progress();
@@ -56,7 +54,7 @@ impl Shared {
             return false;
         }
         if host.tier.resize_waits() && host.tier.failure().is_none() {
-            self.cut_ring(host);
+            self.write_resize(host);
             return true;
         }
         self.pacing.tell(&host.tier);
@@ -98,13 +96,13 @@ impl Shared {
                 self.write_flash(host, &mut [Request::Write { offset, buf }]).map_err(failed)
             }
             Job::FlushFlash(_) => {
-                count(&self.counters.flash_flushes, 1);
+                count(&self.counters().flash_flushes, 1);
                 host.flash.flush().map_err(failed)
             }
             Job::ReadFront(job) => {
                 let mut reads: Vec<Request<'_>> =
                     job.reads().into_iter().map(|(offset, buf)| Request::Read { offset, buf }).collect();
-                count(&self.counters.flash_reads, reads.len() as u64);
+                count(&self.counters().flash_reads, reads.len() as u64);
                 host.flash.run(&mut reads).into_iter().collect::<Result<(), _>>().map_err(failed)
             }
             Job::WriteDisk(job) => {
@@ -133,8 +131,8 @@ impl Shared {
 
     pub(crate) fn write_flash(&self, host: &TierHost, writes: &mut [Request<'_>]) -> Result<(), DeviceError> {
         let bytes: u64 = writes.iter().filter_map(Request::range).map(|(_, len)| len).sum();
-        count(&self.counters.flash_writes, writes.len() as u64);
-        count(&self.counters.flash_bytes_written, bytes);
+        count(&self.counters().flash_writes, writes.len() as u64);
+        count(&self.counters().flash_bytes_written, bytes);
         host.flash.run(writes).into_iter().collect()
     }
 
@@ -145,25 +143,22 @@ impl Shared {
             // now.
             return Ok(());
         };
-        let written = file.write_pages(pages, &self.counters);
+        let written = file.write_pages(pages, self.counters());
         // Afterwards: a sync that another thread carries out meanwhile takes the mark away, and does not
         // cover this.
-        file.staged_out.store(true, Ordering::Release);
+        file.shared.stage_out.has_written();
         written.map_err(|error| VolumeError::from_device("write pages of the tier to", &file.name, error))
     }
 
     /// Syncs every file that stage-out has written since it was last synced.
     pub(crate) fn sync_staged_out(&self, host: &TierHost) -> Result<(), VolumeError> {
-        let written: Vec<Arc<FileInner>> = self
-            .all_files()
-            .into_iter()
-            .filter(|file| file.staged_out.swap(false, Ordering::AcqRel))
-            .collect();
+        let written: Vec<Arc<FileInner>> =
+            self.all_files().into_iter().filter(|file| file.shared.stage_out.take_unsynced()).collect();
         for file in written {
-            count(&self.counters.disk_flushes, 1);
-            lock(&file.batch).sync_begins();
+            count(&self.counters().disk_flushes, 1);
+            file.shared.stage_out.batch(Batch::sync_begins);
             let flushed = file.backing.flush();
-            lock(&file.batch).sync_ends(flushed.is_err());
+            file.shared.stage_out.batch(|batch| batch.sync_ends(flushed.is_err()));
             flushed.map_err(|error| VolumeError::from_device("sync", &file.name, error))?;
             self.mark_staged_out(host, &file)?;
         }
@@ -174,25 +169,25 @@ impl Shared {
     /// guarded file was among it, its head goes to the sidecar at that, before the frame that still
     /// answers for the page may be reused.
     fn mark_staged_out(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
-        if !file.dirty.load(Ordering::Acquire) {
+        if !file.shared.marks.may_be_dirty() {
             return Ok(());
         }
-        let new_head = file.is_guarded() && file.head().changed;
+        let new_head = file.is_guarded() && file.shared.guards.has_new_head();
         if new_head && planted::is(Bug::HeadLeftBehind) || planted::is(Bug::StageOutUnmarked) && !new_head {
             return Ok(());
         }
-        file.head().changed = false;
+        file.shared.guards.head_is_saved();
         if planted::is(Bug::StageOutUnmarked) {
             return self.write_sidecar(host, file, SidecarState::Dirty);
         }
         self.mark(host, file, SidecarState::Dirty)
     }
 
-    /// Keeps disk jobs out while the shape of a file changes, so that the next one sees what the tier has
+    /// Keeps disk jobs out while a file is truncated or a part of it discarded, so that the next one sees what the tier has
     /// forgotten: it leaves those pages out though they may be in its list. `change` answers whether
     /// there was room in the tier for it; if not, jobs are carried out with the gate open and all is done
     /// again. False if the tier is given up meanwhile: then only the disk counts.
-    pub(crate) fn reshape(
+    pub(crate) fn with_disk_jobs_out(
         &self,
         host: &TierHost,
         change: impl Fn() -> Result<bool, VolumeError>,
@@ -219,7 +214,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::path::Path;
     use std::sync::Weak;
-    use std::sync::atomic::{AtomicBool, AtomicU64};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use mezzanine_device::memory::MemoryDevice;
     use mezzanine_device::{Capabilities, Device};
@@ -234,7 +229,7 @@ mod tests {
     /// A disk that is synced by another job in the middle of each of its writes, and counts its flushes.
     struct Overtaken {
         disk: MemoryDevice,
-        volume: Mutex<Weak<Shared>>,
+        volume: Mutex<Weak<Local>>,
         syncing: AtomicBool,
         flushes: AtomicU64,
     }
@@ -274,7 +269,7 @@ mod tests {
         let volume = Volume::open(flash, config).unwrap();
         let (disk, sidecar) = (Arc::new(MemoryDevice::file(0)), Arc::new(MemorySidecar::default()));
         volume.attach(Path::new("a"), disk, sidecar, AttachOptions::default()).unwrap();
-        let shared = &volume.shared;
+        let shared = &volume.local;
         assert!(shared.health.change(&[Mode::Normal], Mode::Quiescing, "a test"));
         let before = shared.signal.progress();
         assert!(!volume.step());
@@ -291,13 +286,13 @@ mod tests {
         let volume = Volume::open(flash, config).unwrap();
         let disk = Arc::new(Overtaken {
             disk: MemoryDevice::new(1 << 20),
-            volume: Mutex::new(Arc::downgrade(&volume.shared)),
+            volume: Mutex::new(Arc::downgrade(&volume.local)),
             syncing: AtomicBool::new(false),
             flushes: AtomicU64::new(0),
         });
         let sidecar = Arc::new(MemorySidecar::default());
         volume.attach(Path::new("a"), disk.clone(), sidecar, AttachOptions::default()).unwrap();
-        let shared = &volume.shared;
+        let shared = &volume.local;
         let number = shared.all_files()[0].number;
         shared.write_home(number, &[(3, &[7; 4096])]).unwrap();
         let before = disk.flushes.load(Ordering::SeqCst);

@@ -6,7 +6,7 @@
 //! anything but the loss of a device that is not expendable: in sync mode `through` the disk alone is enough,
 //! in sync mode `durable` the flash device is part of the database.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod config;
 
@@ -21,6 +21,8 @@ mod note;
 mod path_table;
 
 mod identity;
+
+mod shared;
 
 mod health;
 
@@ -59,7 +61,7 @@ mod forget;
 
 mod give_up;
 
-mod shape;
+mod truncate;
 
 mod jobs;
 

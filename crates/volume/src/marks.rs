@@ -9,7 +9,7 @@
 //! - when the disk has, synced, what stage-out wrote: before flash may say that the pages are clean, or state
 //!   a front past them (`sync_staged_out`);
 //! - when its sidecar says `dirty`: before the tier takes the first page whose only copy it is (`arm`);
-//! - before the tombstone of a discard, and when its disk has been cut to a new length (`shape`);
+//! - before the tombstone of a discard, and when its disk has been truncated (`truncate`);
 //! - when it is current on disk again: before writes go past the tier (`declare_current`).
 //!
 //! Marks are counted from the start of the opening on, or from the attachment after it, and so are ordered by
@@ -22,10 +22,9 @@
 use std::ops::Deref;
 
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, lock};
+use crate::core::{Local, TierHost, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::note::MARK_MAX;
 use crate::sidecar::{Sidecar, SidecarState, SidecarStore, read_sidecar};
@@ -52,11 +51,11 @@ impl<'f> Deref for Place<'f> {
 impl FileInner {
     /// The newest mark that the sidecar has, or may have: a replacement that failed may be in place.
     pub(crate) fn mark(&self) -> u64 {
-        self.mark.load(Ordering::Acquire).min(MARK_MAX)
+        self.shared.marks.mark().min(MARK_MAX)
     }
 }
 
-impl Shared {
+impl Local {
     /// Marks a file: replaces its sidecar, which says `state` from now on, with the next mark, and then tells
     /// the tier. What depends on it is given to the tier after that.
     pub(crate) fn mark(
@@ -66,10 +65,10 @@ impl Shared {
         state: SidecarState,
     ) -> Result<(), VolumeError> {
         // Also one whose replacement fails is not given again.
-        file.mark.fetch_add(1, Ordering::AcqRel);
+        file.shared.marks.next_mark();
         let mark = file.mark();
         self.write_sidecar(host, file, state)?;
-        let mut note = lock(&host.table);
+        let mut note = host.table();
         if let Some(entry) = note.table.get_mut(file.number) {
             entry.mark = entry.mark.max(mark);
         }
@@ -80,7 +79,9 @@ impl Shared {
     /// The sidecar of a file as it should be now.
     pub(crate) fn sidecar_of(&self, host: &TierHost, file: &FileInner, state: SidecarState) -> Sidecar {
         // One that names an opening whose epoch is not durable would be ahead of its tier.
-        let (epoch, nonce) = if host.has_begun() { (host.epoch, host.nonce) } else { file.opening };
+        let found = file.shared.marks.opening();
+        let (epoch, nonce) =
+            if host.has_begun() { (host.epoch, host.nonce) } else { (found.epoch, found.nonce) };
         Sidecar {
             state,
             volume_uuid: host.database_uuid,
@@ -91,15 +92,15 @@ impl Shared {
             mark: file.mark(),
             groups: host.tier.durable_groups().number(),
             file: file.number,
-            former: file.former.clone(),
-            distrusted: file.distrusted.load(Ordering::Acquire),
+            former: file.shared.marks.former(),
+            distrusted: file.shared.marks.distrusted(),
             sync_mode: host.tier.sync_mode(),
             page_size: host.page_size() as u32,
             length: file.len(),
-            discarding: *lock(&file.discarding),
-            written: lock(&file.batch).named().to_vec(),
-            guard: file.guard().to_vec(),
-            head: file.head().bytes.clone(),
+            discarding: file.shared.marks.discarding(),
+            written: file.shared.stage_out.named(),
+            guard: file.shared.guards.guard(),
+            head: file.shared.guards.head(),
             fingerprint: Vec::new(),
             reason: String::new(),
         }

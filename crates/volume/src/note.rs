@@ -15,6 +15,7 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 
 use crate::error::{VolumeError, VolumeErrorKind};
+use crate::shared::plain::{Kept, Quiet};
 
 const VERSION: u8 = 2;
 /// Of tiers in version 2 of the flash format, which are read to be drained.
@@ -65,6 +66,60 @@ pub(crate) struct Entry {
 pub(crate) struct Table {
     pub(crate) next_file: u32,
     pub(crate) entries: Vec<Entry>,
+}
+
+/// Words of an entry: file, epoch, mark and length.
+const ENTRY_WORDS: usize = 4;
+
+/// Words of a table: the next number, how many files it has, and the entries.
+const TABLE_WORDS: usize = 2 + FILES_MAX * ENTRY_WORDS;
+
+impl Kept for Table {
+    fn load(words: &[Quiet]) -> Self {
+        let count = words[1].get() as usize;
+        let entry = |words: &[Quiet]| Entry {
+            file: words[0].get() as u32,
+            epoch: words[1].get() as u32,
+            mark: words[2].get(),
+            length: words[3].get(),
+        };
+        let entries = words[2..].chunks_exact(ENTRY_WORDS).take(count).map(entry).collect();
+        Self { next_file: words[0].get() as u32, entries }
+    }
+
+    fn store(&self, words: &[Quiet]) {
+        assert!(self.entries.len() <= FILES_MAX, "a table has more files than a tier can know");
+        words[0].set(u64::from(self.next_file));
+        words[1].set(self.entries.len() as u64);
+        for (entry, words) in self.entries.iter().zip(words[2..].chunks_exact(ENTRY_WORDS)) {
+            words[0].set(u64::from(entry.file));
+            words[1].set(u64::from(entry.epoch));
+            words[2].set(entry.mark);
+            words[3].set(entry.length);
+        }
+    }
+}
+
+/// The table and what of it the tier was told.
+pub(crate) struct NoteState {
+    pub(crate) table: Table,
+    pub(crate) told: Table,
+}
+
+/// Words that both are kept in.
+pub(crate) const NOTE_STATE_WORDS: usize = 2 * TABLE_WORDS;
+
+impl Kept for NoteState {
+    fn load(words: &[Quiet]) -> Self {
+        let (table, told) = words.split_at(TABLE_WORDS);
+        Self { table: Table::load(table), told: Table::load(told) }
+    }
+
+    fn store(&self, words: &[Quiet]) {
+        let (table, told) = words.split_at(TABLE_WORDS);
+        self.table.store(table);
+        self.told.store(told);
+    }
 }
 
 /// The head of the table as it lies in the note.

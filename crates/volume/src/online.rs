@@ -12,12 +12,11 @@
 //!   written. Files are then made ready for their first change as ever.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mezzanine_engine::{IdRange, SyncMode};
 
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::core::{Local, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::open::check_sync_mode;
 use crate::registry::{OpenedTier, Registry};
@@ -25,7 +24,7 @@ use crate::registry::{OpenedTier, Registry};
 const SWITCH: &str = "switch the sync mode of the tier on";
 const ADMIT: &str = "change the admission of the tier on";
 
-impl Shared {
+impl Local {
     /// See [`crate::Volume::set_sync_mode`].
     pub(crate) fn set_sync_mode(&self, mode: SyncMode) -> Result<(), VolumeError> {
         let mut registry = lock(&self.registry);
@@ -64,9 +63,9 @@ impl Shared {
         if !host.provably_clean() {
             return Ok(());
         }
-        let known: Vec<u32> = lock(&host.table).table.entries.iter().map(|entry| entry.file).collect();
+        let known: Vec<u32> = host.table().table.entries.iter().map(|entry| entry.file).collect();
         for number in known.into_iter().filter(|number| self.file(*number).is_none()) {
-            lock(&host.table).table.remove(number);
+            host.table().table.remove(number);
             opened.path_table.paths.remove(&number);
             self.with_room(host, || host.tier.invalidate_range(&IdRange::blocks_from(u64::from(number), 0)))?;
         }
@@ -78,7 +77,7 @@ impl Shared {
         let mut registry = lock(&self.registry);
         let _changing = exclusive(&self.changing);
         let host = self.tier_for(ADMIT)?;
-        if host.admission_off.load(Ordering::Acquire) != on {
+        if host.shared.service.admits() == on {
             return Ok(());
         }
         self.refuse_incomplete(&registry, ADMIT)?;
@@ -89,7 +88,7 @@ impl Shared {
             } else {
                 self.to_disk_first(&host, files, || Ok(()))?;
             }
-            host.admission_off.store(!on, Ordering::Release);
+            host.shared.service.admit(on);
             Ok(())
         })
     }
@@ -113,7 +112,7 @@ impl Shared {
         let changed = change(&files);
         if changed.is_ok() {
             for file in &files {
-                file.ready.store(host.disk_first(), Ordering::Release);
+                file.shared.marks.set_ready(host.disk_first());
             }
         }
         host.tier.end_drain();

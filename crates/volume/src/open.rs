@@ -19,10 +19,10 @@ use mezzanine_ground::random::splitmix;
 use crate::config::{VolumeConfig, provably_clean};
 use crate::core::{TierHost, TierParts};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::jobs::OWNER;
 use crate::note::Table;
 use crate::path_table::PathTable;
 use crate::registry::{OpenReport, OpenedTier, write_superblock};
+use crate::shared::plain::OWNER;
 use crate::volume::Volume;
 
 /// Reads and writes a device for the engine, outside of jobs.
@@ -313,7 +313,7 @@ fn find_superblock(
     Ok(superblock)
 }
 
-/// The superblock as the tier is to be opened: the shape from flash, the policies from the caller.
+/// The superblock as the tier is to be opened: the geometry from flash, the policies from the caller.
 fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Superblock, VolumeError> {
     if !found.config.design.is_laid_out_like(config.tier.design) {
         let (old, new) = (found.config.design, config.tier.design);

@@ -17,12 +17,12 @@
 use mezzanine_engine::planted::{self, Bug};
 
 use crate::attach::{Candidate, found_sidecar};
-use crate::core::Shared;
+use crate::core::Local;
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::registry::Registry;
 use crate::sidecar::{Sidecar, SidecarState};
 
-impl Shared {
+impl Local {
     /// Refuses a file that would leave its tier while others that were there with it cannot.
     pub(crate) fn refuse_parting(
         &self,

@@ -4,7 +4,6 @@
 //! is inside of a change any more; and then has the tier to itself but for readers.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mezzanine_device::{AlignedBuf, Request};
 use mezzanine_engine::format::{Superblock, TierState};
@@ -13,13 +12,14 @@ use mezzanine_engine::{DirtyPage, DrainCursor, Failure, NoRoom, SyncState};
 use mezzanine_ground::interleave::rest;
 
 use crate::backing::FileInner;
-use crate::core::{FRUITLESS_MAX, Shared, TierHost, exclusive, lock, shared};
+use crate::core::{FRUITLESS_MAX, Local, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::forget::or_forget;
 use crate::health::Mode;
 use crate::path_table::PathTable;
 use crate::registry::Registry;
 use crate::reread::{Reread, Unread};
+use crate::shared::marks::Says;
 use crate::sidecar::{Sidecar, SidecarState};
 use crate::statistics::count;
 
@@ -42,7 +42,7 @@ fn is_read_only(error: &VolumeError) -> bool {
     error.kind() == VolumeErrorKind::ReadOnly && !planted::is(Bug::ReadOnlyCloseFails)
 }
 
-impl Shared {
+impl Local {
     /// Acts on a failure that the tier has latched (invariant 11).
     pub(crate) fn handle_failure(&self, host: &TierHost) {
         let Some(failure) = host.tier.failure() else { return };
@@ -115,7 +115,7 @@ impl Shared {
             self.all_files().iter().try_for_each(|file| {
                 self.leave_tier(host, file, || {
                     // The head is in its place. With a guard in the sidecar a file that is shorter than it
-                    // would be taken for one that the guard has stretched, and be cut at
+                    // would be taken for one that the guard has stretched, and be truncated at
                     // the next attachment.
                     self.replace_sidecar(file, || self.detached_sidecar(host, file, reason))
                 })
@@ -136,10 +136,10 @@ impl Shared {
     /// altogether, they would answer for a while, and then the disk.
     fn distrust_clean(&self, host: &TierHost) -> Result<(), VolumeError> {
         let end = host.tier.rear().number();
-        self.all_files().iter().filter(|file| file.dirty.load(Ordering::Acquire)).try_for_each(|file| {
-            file.distrusted.store(end, Ordering::Release);
+        self.all_files().iter().filter(|file| file.shared.marks.may_be_dirty()).try_for_each(|file| {
+            file.shared.marks.distrust(end);
             // Newer versions than the tier will find go to disk from memory.
-            lock(&file.batch).forget(0, u64::MAX);
+            file.shared.stage_out.batch(|batch| batch.forget(0, u64::MAX));
             self.write_sidecar(host, file, SidecarState::Dirty)
         })
     }
@@ -209,7 +209,7 @@ impl Shared {
                 requests.push(Request::Read { offset: page.flash.offset, buf });
             }
         }
-        count(&self.counters.flash_reads, requests.len() as u64);
+        count(&self.counters().flash_reads, requests.len() as u64);
         let results = if requests.is_empty() { Vec::new() } else { host.flash.run(&mut requests) };
         let mut results = results.into_iter();
         let mut found = Vec::with_capacity(pages.len());
@@ -235,7 +235,7 @@ impl Shared {
             // there.
             let start = page.id.block().saturating_mul(size as u64);
             let is_in = |file: &Arc<FileInner>| {
-                start < file.clip.load(Ordering::Acquire) || planted::is(Bug::PastEndDrained)
+                start < file.shared.lengths.write_limit() || planted::is(Bug::PastEndDrained)
             };
             let file = self.file(page.id.file() as u32);
             if let Some(file) = file.filter(|file| newest == Newest::Nowhere && is_in(file)) {
@@ -266,21 +266,20 @@ impl Shared {
 
     /// The first half: the disk is whole but for the guard, and the sidecar says so.
     pub(crate) fn declare_current(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
-        if !file.dirty.load(Ordering::Acquire) {
+        if !file.shared.marks.may_be_dirty() {
             return Ok(());
         }
         let failed = |error| VolumeError::from_device("detach", &file.name, error);
         let physical = file.len().max(file.physical_min());
-        if file.resizable && file.physical.load(Ordering::Acquire) != physical {
+        if file.resizable && file.shared.lengths.physical() != physical {
             file.resize(physical).map_err(failed)?;
-            file.flush(&self.counters).map_err(failed)?;
+            file.flush(self.counters()).map_err(failed)?;
         }
         // The disk may be written directly from now on.
-        lock(&file.batch).forget(0, u64::MAX);
+        file.shared.stage_out.batch(|batch| batch.forget(0, u64::MAX));
         self.mark(host, file, SidecarState::Current)?;
-        for flag in [&file.dirty, &file.armed, &file.ready] {
-            flag.store(false, Ordering::Release);
-        }
+        file.shared.marks.say(Says::Current);
+        file.shared.marks.set_ready(false);
         Ok(())
     }
 
@@ -291,15 +290,15 @@ impl Shared {
         }
         let failed = |error| VolumeError::from_device("restore the header of", &file.name, error);
         let len = file.len();
-        let head = file.head().bytes.clone();
+        let head = file.shared.guards.head();
         let keep = head.len().min(usize::try_from(len).unwrap_or(usize::MAX));
         let _moves = lock(&file.guard_moves);
-        file.write_plain(&head[..keep], 0, &self.counters).map_err(failed)?;
-        if file.resizable && file.physical.load(Ordering::Acquire) != len {
+        file.write_plain(&head[..keep], 0, self.counters()).map_err(failed)?;
+        if file.resizable && file.shared.lengths.physical() != len {
             file.resize(len).map_err(failed)?;
         }
-        file.flush(&self.counters).map_err(failed)?;
-        file.set_guarded(false);
+        file.flush(self.counters()).map_err(failed)?;
+        file.shared.guards.put_up(false);
         Ok(())
     }
 
@@ -311,7 +310,7 @@ impl Shared {
         let _busy = self.pacing.busy();
         let host = self.tier_in_use();
         let mark = host.as_ref().map(|host| host.tier.disk_mark());
-        file.flush(&self.counters)
+        file.flush(self.counters())
             .map_err(|error| VolumeError::from_device("sync", &file.name, error))
             .inspect_err(|error| self.refuse_changes(error))?;
         // A page is given to the tier when its write to the disk is counted. So with no file behind now,
@@ -330,7 +329,7 @@ impl Shared {
 
     /// See [`crate::VolumeFile::sync`].
     pub(crate) fn sync_file(&self, file: &FileInner) -> Result<bool, VolumeError> {
-        count(&self.counters.syncs, 1);
+        count(&self.counters().syncs, 1);
         // What it waits for must not be taken out of use meanwhile.
         let _changing = shared(&self.changing);
         self.health.route("sync", &file.name)?;
@@ -343,7 +342,7 @@ impl Shared {
             self.flush_direct(file)?;
         }
         if !worked {
-            count(&self.counters.syncs_without_io, 1);
+            count(&self.counters().syncs_without_io, 1);
         }
         Ok(worked)
     }
@@ -352,7 +351,7 @@ impl Shared {
     pub(crate) fn hand_over(&self, file: &FileInner) -> Result<(), VolumeError> {
         let _changing = shared(&self.changing);
         self.health.route("hand over", &file.name)?;
-        if self.unstarted.load(Ordering::Acquire) {
+        if self.is_unstarted() {
             // Nothing was changed.
             return Ok(());
         }
@@ -455,7 +454,7 @@ impl Shared {
             if self.run_one(host, Mode::Quiescing) {
                 fruitless = 0;
                 self.signal.made_progress();
-            } else if host.running.load(Ordering::SeqCst) > 0 {
+            } else if host.shared.jobs.are_running() {
                 self.signal.wait_for_progress(seen);
             } else if fruitless <= FRUITLESS_MAX {
                 rest();
@@ -474,8 +473,7 @@ impl Shared {
             // A job may have appended something since the last look, so only a sync with nothing to do is the
             // last.
             Ok(ticket) => {
-                host.tier.sync_state(&ticket) == SyncState::Durable
-                    && host.running.load(Ordering::SeqCst) == 0
+                host.tier.sync_state(&ticket) == SyncState::Durable && !host.shared.jobs.are_running()
             }
             Err(NoRoom) => {
                 // Only stage-out makes room.
@@ -555,7 +553,7 @@ impl Shared {
         if begun || drained {
             // It may have started by half.
             self.start_for_change(registry)?;
-        } else if self.unstarted.load(Ordering::Acquire) {
+        } else if self.is_unstarted() {
             return self.all_files().iter().try_for_each(|file| self.flush_direct(file));
         }
         let host = match self.tier_in_use() {
@@ -596,22 +594,22 @@ impl Shared {
         // lacks.
         files
             .iter()
-            .filter(|file| file.dirty.load(Ordering::Acquire))
+            .filter(|file| file.shared.marks.may_be_dirty())
             .try_for_each(|file| self.write_sidecar(host, file, SidecarState::Dirty))?;
         // A tier is drained if no file needs it: one whose sidecar says `dirty` does, also if its pages
         // happen to be on disk.
-        let dirty = files.iter().any(|file| file.dirty.load(Ordering::Acquire));
+        let dirty = files.iter().any(|file| file.shared.marks.may_be_dirty());
         let needed = dirty || !self.missing_files(host).is_empty();
         host.put_superblock("close the tier on", |superblock| {
             let closed = host.tier.closed(superblock);
             let kept = needed && !planted::is(Bug::DrainedForDirtyFiles);
             if kept { Superblock { state: TierState::Closed, ..closed } } else { closed }
         })?;
-        for file in files.iter().filter(|file| !file.dirty.load(Ordering::Acquire)) {
+        for file in files.iter().filter(|file| !file.shared.marks.may_be_dirty()) {
             // Making it ready for changes may have failed when its guard stood there already.
             self.restore_head(file)?;
             let failed = |error| VolumeError::from_io("close", &file.name, error);
-            let known = match file.foreign.load(Ordering::Acquire) {
+            let known = match file.shared.marks.is_foreign() {
                 true => None,
                 false => file.sidecar.fingerprint().map_err(failed)?,
             };

@@ -3,11 +3,10 @@
 use mezzanine_device::{DeviceError, Request};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{FlashPage, Lookup, NoRoom, PageId, StageIn, StageKind, SyncState, Token};
-use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::backing::{FileInner, OnDisk};
 use crate::config::GUARD_BYTES_MAX;
-use crate::core::{Shared, TierHost};
+use crate::core::{Local, TierHost};
 use crate::error::VolumeError;
 use crate::health::Mode;
 use crate::reread::{Reread, Unread};
@@ -47,7 +46,7 @@ struct Runs {
     disk: bool,
 }
 
-impl Shared {
+impl Local {
     /// Fills `buf` from `offset`; all of it lies below the end of the file. The caller holds the layout lock,
     /// with `host` in it.
     pub(crate) fn read_range(
@@ -60,7 +59,7 @@ impl Shared {
         let Some(host) = host.filter(|_| !self.health.has_bypassed()) else {
             let failed = |error| unread_disk(file, offset, error);
             let _busy = self.pacing.busy();
-            return file.read_home(buf, offset, &self.counters).map_err(failed);
+            return file.read_home(buf, offset, self.counters()).map_err(failed);
         };
         let page = host.page_size();
         let mut at = 0;
@@ -97,7 +96,7 @@ impl Shared {
         out: &mut [u8],
     ) -> Result<(), VolumeError> {
         let id = PageId::volume(u64::from(file.number), block);
-        let counters = &self.counters;
+        let counters = self.counters();
         let mut read_under: Option<Token> = None;
         loop {
             match host.tier.lookup(&id, out) {
@@ -147,14 +146,14 @@ impl Shared {
     ) -> Result<bool, VolumeError> {
         let unread = match self.reread(host, page, bytes, read) {
             Reread::Whole => {
-                count(&self.counters.page_hits_flash, 1);
+                count(&self.counters().page_hits_flash, 1);
                 return Ok(true);
             }
             Reread::Gone => return Ok(false),
             Reread::Unread(unread) => unread,
         };
         if !unread.silent {
-            count(&self.counters.pages_damaged, 1);
+            count(&self.counters().pages_damaged, 1);
         }
         let id = PageId::volume(u64::from(file.number), block);
         if !page.dirty || host.tier.on_disk(&id, page) || planted::is(Bug::DirtyForgotten) {
@@ -174,7 +173,7 @@ impl Shared {
         }
         match self.read_from_disk(host, file, block, page, unread, bytes) {
             Ok(()) => {
-                count(&self.counters.page_misses, 1);
+                count(&self.counters().page_misses, 1);
                 Ok(true)
             }
             // A newer version may be on its way to disk just now.
@@ -205,7 +204,7 @@ impl Shared {
         let start = block.saturating_mul(file.page_size);
         let mut failed = None;
         for _ in 0..if planted::is(Bug::DiskReadOnce) { 1 } else { DISK_READS } {
-            match file.read_home(out, start, &self.counters) {
+            match file.read_home(out, start, self.counters()) {
                 Ok(()) if host.tier.disk_has(page, out) => return Ok(()),
                 Ok(()) => {}
                 Err(error) => failed = Some(error),
@@ -265,7 +264,9 @@ impl Shared {
     /// that it had not changed since the miss; false says nothing.
     fn offer(&self, host: &TierHost, id: &PageId, page: &[u8], token: Token) -> bool {
         if !host.takes_clean || host.is_held() {
-            host.untaken.fetch_add(u64::from(host.takes_clean), Ordering::Relaxed);
+            if host.takes_clean {
+                host.shared.service.count_untaken();
+            }
             return false;
         }
         // While a write is on its way to disk, a page read before it must not answer those who have read the
@@ -323,7 +324,7 @@ impl Shared {
             let page = &mut buf[index * size..(index + 1) * size];
             let right = match source {
                 Source::Memory => {
-                    count(&self.counters.page_hits_memory, 1);
+                    count(&self.counters().page_hits_memory, 1);
                     true
                 }
                 Source::Flash(flash) => {
@@ -334,7 +335,7 @@ impl Shared {
                     // Only what was read while nothing changed there may be offered.
                     let offset = (block + index as u64) * file.page_size;
                     found.disk && file.unmask(page, offset, &noted) && {
-                        count(&self.counters.page_misses, 1);
+                        count(&self.counters().page_misses, 1);
                         let taken = self.offer(host, &id(index), page, *token);
                         dropped |= !taken;
                         taken || self.is_unchanged(host, &id(index), page, *token)
@@ -389,12 +390,12 @@ impl Shared {
             let (bytes, beyond) = mine.split_at_mut(available);
             beyond.fill(0);
             if !bytes.is_empty() {
-                count(&self.counters.disk_bytes_read, bytes.len() as u64);
+                count(&self.counters().disk_bytes_read, bytes.len() as u64);
                 disk.push(Request::Read { offset: run.offset, buf: bytes });
             }
         }
         let read_from_disk = self.read_disk_runs(file, &mut disk, noted)?;
-        count(&self.counters.flash_reads, flash.len() as u64);
+        count(&self.counters().flash_reads, flash.len() as u64);
         let results = if flash.is_empty() { Vec::new() } else { host.flash.run(&mut flash) };
         let mut by_page = Vec::with_capacity(sources.len());
         for (run, result) in runs.iter().filter(|run| run.from_flash).zip(results) {
@@ -415,7 +416,7 @@ impl Shared {
         if disk.is_empty() {
             return Ok(true);
         }
-        count(&self.counters.disk_reads, disk.len() as u64);
+        count(&self.counters().disk_reads, disk.len() as u64);
         let busy = self.pacing.busy();
         let results = file.backing.run(disk);
         drop(busy);
@@ -445,7 +446,7 @@ impl Shared {
             Err(error) if run.end - run.first == 1 => by_page.push(Err(error)),
             Err(_) if !planted::is(Bug::RunFailsItsPages) => {
                 for (index, page) in pages.chunks_exact_mut(size).enumerate() {
-                    count(&self.counters.flash_reads, 1);
+                    count(&self.counters().flash_reads, 1);
                     by_page.push(host.flash.read_at(page, run.offset + (index * size) as u64));
                 }
             }

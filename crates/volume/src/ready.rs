@@ -3,40 +3,40 @@
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, StageIn, StageKind};
 use mezzanine_ground::interleave::sync::Arc;
-use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::agreed::read_agreed;
-use crate::attach::empty_head;
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::core::{Local, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind, unsteady};
 use crate::forget::or_forget;
 use crate::health::Route;
 use crate::path_table::PathTable;
+use crate::shared::guards::empty_head;
+use crate::shared::marks::Says;
 use crate::sidecar::SidecarState;
 
 /// No write.
 pub(crate) const NOTHING: (u64, &[u8]) = (u64::MAX, &[]);
 
-impl Shared {
+impl Local {
     /// Makes a file ready for its first change since it was attached: what must be durable before it, is.
     pub(crate) fn make_ready(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
         let _arming = lock(&file.arming);
-        if file.ready.load(Ordering::Acquire) {
+        if file.shared.marks.is_ready() {
             return Ok(());
         }
         // Or the sidecar would say an epoch that the superblock does not know.
-        assert!(!self.unstarted.load(Ordering::Acquire), "a file is changed only after the start");
+        assert!(!self.is_unstarted(), "a file is changed only after the start");
         self.refuse_without_others(host, file)?;
-        if file.trim.load(Ordering::Acquire) && !planted::is(Bug::TailNotTrimmed) {
+        if file.shared.lengths.must_trim() && !planted::is(Bug::TailNotTrimmed) {
             self.trim(host, file)?;
-            file.trim.store(false, Ordering::Release);
+            file.shared.lengths.set_trim(false);
         }
-        if !file.armed.load(Ordering::Acquire) {
+        if !file.shared.marks.is_dirty() {
             self.arm(host, file)?;
         }
-        if file.armed.load(Ordering::Acquire) {
-            file.ready.store(true, Ordering::Release);
+        if file.shared.marks.is_dirty() {
+            file.shared.marks.set_ready(true);
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ impl Shared {
         self.sync_tier(host)?;
         // Not while the volume is quiesced: whoever quiesces it must know which files are dirty.
         let Some(_inside) = host.enter(&self.health) else { return Ok(()) };
-        let guard = file.guard();
+        let guard = file.shared.guards.guard();
         if !guard.is_empty() {
             let failed = |error| VolumeError::from_device("guard the header of", &file.name, error).at(0);
             let unread = |error| {
@@ -78,18 +78,18 @@ impl Shared {
                 )
             };
             let mut head = empty_head(&guard);
-            let read = |bytes: &mut [u8]| file.read_home(bytes, 0, &self.counters);
+            let read = |bytes: &mut [u8]| file.read_home(bytes, 0, self.counters());
             if !read_agreed(&mut head, read).map_err(unread)? {
                 return Err(unsteady("guard the header of", &file.name));
             }
-            file.head().bytes = head;
+            file.shared.guards.set_head(head);
             // A write that failed while writes went to disk first may have left the disk longer than the
             // file, and a guard on a disk of another length than its sidecar says is of another moment (see
             // `identity`).
             let physical = file.len().max(file.physical_min());
-            let other = file.physical.load(Ordering::Acquire) != physical;
+            let other = file.shared.lengths.physical() != physical;
             if file.resizable && other && !planted::is(Bug::LongDiskGuarded) {
-                file.resize(physical).and_then(|()| file.flush(&self.counters)).map_err(failed)?;
+                file.resize(physical).and_then(|()| file.flush(self.counters())).map_err(failed)?;
             }
             self.write_sidecar(host, file, SidecarState::Current)?;
             // The tier may have pages of a file that is current, and stage-out that has begun to write the
@@ -98,27 +98,27 @@ impl Shared {
             let _gate = apart.then(|| exclusive(&host.disk_gate));
             let _moves = lock(&file.guard_moves);
             // From now on readers put the head over what they read.
-            file.set_guarded(true);
-            file.write_plain(&guard, 0, &self.counters).map_err(failed)?;
-            file.flush(&self.counters).map_err(failed)?;
+            file.shared.guards.put_up(true);
+            file.write_plain(&guard, 0, self.counters()).map_err(failed)?;
+            file.flush(self.counters()).map_err(failed)?;
         }
         // Of what stage-out wrote while the file was current nobody has noted what was written over it since:
         // the guard, and everything that went to the disk directly.
         if !planted::is(Bug::NamedWhileCurrent) {
-            lock(&file.batch).forget(0, u64::MAX);
+            file.shared.stage_out.batch(|batch| batch.forget(0, u64::MAX));
         }
-        file.dirty.store(true, Ordering::Release);
+        file.shared.marks.say(Says::PerhapsDirty);
         self.mark(host, file, SidecarState::Dirty)?;
-        file.armed.store(true, Ordering::Release);
+        file.shared.marks.say(Says::Dirty);
         Ok(())
     }
 
     /// Before files leave the tier, or writes go past it: trims those that were not changed since a crash.
     pub(crate) fn trim_all(&self, host: &TierHost, files: &[Arc<FileInner>]) -> Result<(), VolumeError> {
-        for file in files.iter().filter(|file| file.trim.load(Ordering::Acquire)) {
+        for file in files.iter().filter(|file| file.shared.lengths.must_trim()) {
             let _arming = lock(&file.arming);
             self.trim(host, file)?;
-            file.trim.store(false, Ordering::Release);
+            file.shared.lengths.set_trim(false);
         }
         files.iter().try_for_each(|file| self.trim_tail(host, file, NOTHING))
     }
@@ -128,12 +128,12 @@ impl Shared {
         let _layout = exclusive(&file.layout);
         let end = file.blocks();
         let range = IdRange::blocks_from(u64::from(file.number), end);
-        self.reshape(host, || Ok(host.tier.invalidate_range(&range).is_ok()))?;
+        self.with_disk_jobs_out(host, || Ok(host.tier.invalidate_range(&range).is_ok()))?;
         match self.zero_tail(host, file, file.len()) {
             // Not now, and it keeps nobody from changing the rest of the file. Nothing of it is served before
             // the file grows, and then it is made zero first.
             Err(error) if error.is_of_unread_pages() && !planted::is(Bug::LostTailEndsWriting) => {
-                file.tail.store(!planted::is(Bug::TailForgotten), Ordering::Release);
+                file.shared.lengths.set_tail(!planted::is(Bug::TailForgotten));
             }
             trimmed => trimmed?,
         }
@@ -144,12 +144,12 @@ impl Shared {
     /// The last page, if it could not be read when the file was trimmed. If it still cannot, the bytes `over`
     /// it, at their offset, are a write that leaves nothing of it as it was.
     fn trim_tail(&self, host: &TierHost, file: &FileInner, over: (u64, &[u8])) -> Result<(), VolumeError> {
-        if !file.tail.load(Ordering::Acquire) {
+        if !file.shared.lengths.has_tail() {
             return Ok(());
         }
         let _layout = exclusive(&file.layout);
         // Another writer may have been faster: what the file has grown by since has no remains.
-        if !file.tail.load(Ordering::Acquire) {
+        if !file.shared.lengths.has_tail() {
             return Ok(());
         }
         match self.zero_tail(host, file, file.len()) {
@@ -157,7 +157,7 @@ impl Shared {
             trimmed => trimmed?,
         }
         host.changed();
-        file.tail.store(false, Ordering::Release);
+        file.shared.lengths.set_tail(false);
         Ok(())
     }
 
@@ -182,9 +182,9 @@ impl Shared {
         page[..part.len()].copy_from_slice(part);
         // Before the file has the new length, or the old page could be served with it if this fails. Not so
         // what goes to disk: that must not lack what the page has by then.
-        file.clip.fetch_max(end, Ordering::AcqRel);
+        file.shared.lengths.grow_write_limit(end);
         self.stage_page(host, file, block, &page)?;
-        file.len.fetch_max(end, Ordering::AcqRel);
+        file.shared.lengths.grow_len(end);
         Ok(())
     }
 
@@ -200,7 +200,7 @@ impl Shared {
         end: u64,
         over: (u64, &[u8]),
     ) -> Result<(), VolumeError> {
-        if !file.tail.load(Ordering::Acquire) || end <= file.len() {
+        if !file.shared.lengths.has_tail() || end <= file.len() {
             return Ok(());
         }
         let Some(host) = self.tier_in_use() else { return Ok(()) };
@@ -248,7 +248,7 @@ impl Shared {
                     let start = block * file.page_size;
                     let keep = file.len().saturating_sub(start).min(file.page_size) as usize;
                     let failed = |error| VolumeError::from_device("write", &file.name, error).at(start);
-                    return file.write_plain(&page[..keep], start, &self.counters).map_err(failed);
+                    return file.write_plain(&page[..keep], start, self.counters()).map_err(failed);
                 }
             }
             let Some(inside) = host.enter(&self.health) else { continue };

@@ -14,7 +14,7 @@ use mezzanine_ground::interleave::sync::atomic::{AtomicBool, Ordering};
 use mezzanine_trace::{Event, Naming, Op, Recorder, TraceError, TraceErrorKind, Written};
 
 use crate::backing::FileInner;
-use crate::core::{Shared, exclusive, shared};
+use crate::core::{Local, exclusive, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 
 /// The pages of a volume without a tier, which has no size of its own for them.
@@ -64,7 +64,7 @@ fn name(recorder: &Recorder, file: &FileInner) {
     recorder.name(&PageId::volume(u64::from(file.number), 0), &file.name);
 }
 
-impl Shared {
+impl Local {
     /// See [`crate::Volume::record`].
     pub(crate) fn record(&self, path: &Path) -> Result<(), VolumeError> {
         const OPERATION: &str = "record to";

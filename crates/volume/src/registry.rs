@@ -7,7 +7,6 @@ use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 use mezzanine_engine::RecoveryReport;
 use mezzanine_engine::format::{Superblock, SuperblockError, TierState, Writing, put_superblock};
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::backing::FileInner;
 use crate::core::TierHost;
@@ -78,7 +77,7 @@ impl OpenedTier {
         if !planted::is(Bug::EpochUnwritten) {
             host.write_first_superblock().map_err(failed)?;
         }
-        host.begun.store(true, Ordering::Release);
+        host.shared.service.has_durable_epoch();
         Ok(())
     }
 }

@@ -31,7 +31,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mezzanine_device::Device;
 use mezzanine_engine::format::{Superblock, TierState, read_superblock};
@@ -41,7 +40,7 @@ use mezzanine_ground::random::splitmix;
 
 use crate::backing::FileInner;
 use crate::config::VolumeConfig;
-use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::core::{Local, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::guard::rename_guard;
 use crate::health::{Mode, Route};
@@ -49,6 +48,7 @@ use crate::note::{Entry, FILES_MAX, Table};
 use crate::open::{Reader, format_tier, open_tier};
 use crate::path_table::PathTable;
 use crate::registry::{OpenedTier, Registry};
+use crate::shared::marks::Says;
 use crate::sidecar::Sidecar;
 
 const REPLACE: &str = "replace the flash device";
@@ -89,7 +89,7 @@ impl Successor {
     }
 }
 
-impl Shared {
+impl Local {
     /// See [`crate::Volume::replace_flash`].
     pub(crate) fn replace_flash(
         &self,
@@ -255,8 +255,8 @@ impl Shared {
             opened.begin_epoch(&host)?;
         }
         {
-            let next_file = lock(&old.table).table.next_file;
-            let mut note = lock(&host.table);
+            let next_file = old.table().table.next_file;
+            let mut note = host.table();
             let entry = |file: &Arc<FileInner>| Entry {
                 file: file.number,
                 epoch: host.epoch,
@@ -327,26 +327,26 @@ impl Shared {
     ) -> Result<(), VolumeError> {
         let Successor { host, opened } = successor;
         if !host.provably_clean() {
-            // As when the last file was attached: see `Shared::completed`.
-            self.tell_table(&host, &mut lock(&host.table));
+            // As when the last file was attached: see `Local::completed`.
+            self.tell_table(&host, &mut host.table());
         }
         for file in files {
             // One after the other: files whose readers are slow do not hold up those of others.
             let mut layout = exclusive(&file.layout);
-            let mut guard = file.guard().to_vec();
+            let mut guard = file.shared.guards.guard();
             rename_guard(&mut guard, &old.tier.uuid(), &host.tier.uuid(), file.number);
-            file.set_guard(&guard);
-            for flag in [&file.trim, &file.tail, &file.dirty, &file.armed] {
-                flag.store(false, Ordering::Release);
-            }
-            file.distrusted.store(0, Ordering::Release);
-            file.ready.store(host.disk_first(), Ordering::Release);
+            file.shared.guards.set_guard(guard);
+            file.shared.lengths.set_trim(false);
+            file.shared.lengths.set_tail(false);
+            file.shared.marks.say(Says::Current);
+            file.shared.marks.distrust(0);
+            file.shared.marks.set_ready(host.disk_first());
             *layout = Some(Arc::clone(&host));
         }
-        host.held.store(false, Ordering::Release);
+        host.shared.service.hold(false);
         self.set_host(host);
         registry.tier = Some(opened);
-        self.unstarted.store(false, Ordering::Release);
+        self.has_started();
         // Last: until now readers found their pages on disk, and nothing was given to either tier.
         if self.health.renew(|| old.retire()) {
             return Ok(());

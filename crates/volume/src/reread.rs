@@ -22,7 +22,7 @@ use mezzanine_engine::format::SUPERBLOCK_BYTES;
 use mezzanine_engine::planted::{self, Bug};
 
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost};
+use crate::core::{Local, TierHost};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::statistics::count;
 
@@ -57,7 +57,7 @@ fn look(host: &TierHost, page: &FlashPage, bytes: &[u8], read: &Result<(), Devic
     }
 }
 
-impl Shared {
+impl Local {
     /// Judges a page that was `read` from flash into `bytes`, alone or with others; reads it again while it
     /// is not whole.
     #[inline]
@@ -87,7 +87,7 @@ impl Shared {
                 return Reread::Unread(Unread { cause: read.err(), silent });
             }
             round += 1;
-            count(&self.counters.flash_reads, 1);
+            count(&self.counters().flash_reads, 1);
             read = host.flash.read_at(bytes, page.offset);
             if let Some(known) = look(host, page, bytes, &read) {
                 return known;
@@ -99,7 +99,7 @@ impl Shared {
     fn answers(&self, host: &TierHost) -> bool {
         let mut bytes = AlignedBuf::zeroed(SUPERBLOCK_BYTES);
         host.tier.geometry().answers(|offset| {
-            count(&self.counters.flash_reads, 1);
+            count(&self.counters().flash_reads, 1);
             host.flash.read_at(&mut bytes, offset).is_ok()
         })
     }

@@ -1,6 +1,6 @@
 //! Growing and shrinking the tier's queue while it is in use.
 //!
-//! The engine brings the rear of its queue to the cut and then waits for one superblock. Whoever carries out
+//! The engine brings the rear of its queue to where the ring is to end, or to go on, and then waits for one superblock. Whoever carries out
 //! jobs writes it: a worker, or a caller who has found no room. A crash before leaves the old size, one after
 //! it the new one: in both, the rear stands where either finds every frame.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mezzanine_device::DeviceErrorKind;
 use mezzanine_engine::{ConfigError, Failure, TierConfig};
 
-use crate::core::{Shared, TierHost, lock};
+use crate::core::{Local, TierHost, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::health::Route;
 
@@ -75,7 +75,7 @@ pub(crate) fn progress(host: &TierHost) -> ResizeProgress {
     }
 }
 
-impl Shared {
+impl Local {
     /// See [`crate::Volume::resize`].
     pub(crate) fn resize(&self, bytes: u64) -> Result<ResizeProgress, VolumeError> {
         let host = self.tier_for(RESIZE)?;
@@ -138,7 +138,7 @@ impl Shared {
     }
 
     /// Writes the superblock that a resize waits for. Whoever runs jobs does it, with the disk gate held.
-    pub(crate) fn cut_ring(&self, host: &TierHost) {
+    pub(crate) fn write_resize(&self, host: &TierHost) {
         let mut superblock = lock(&host.superblock);
         // Somebody else may have been faster.
         if !host.tier.resize_waits() || host.tier.failure().is_some() {

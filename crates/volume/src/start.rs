@@ -14,23 +14,23 @@
 use std::path::Path;
 
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, lock, try_lock};
+use crate::core::{Local, TierHost, lock, try_lock};
 use crate::error::VolumeError;
 use crate::health::{Mode, Route};
 use crate::registry::{OpenedTier, Registry};
+use crate::shared::marks::Says;
 use crate::sidecar::SidecarState;
 
 /// Pages untaken from here on: a start failed, and another one is not tried for such pages.
 const IN_VAIN: u64 = 1 << 32;
 
-impl Shared {
+impl Local {
     /// Before a change, and before the lock that it holds from its beginning to its end: has the opening
     /// start.
     pub(crate) fn ensure_started(&self) -> Result<(), VolumeError> {
-        if !self.unstarted.load(Ordering::Acquire) {
+        if !self.is_unstarted() {
             return Ok(());
         }
         self.start_for_change(&mut lock(&self.registry))
@@ -41,7 +41,7 @@ impl Shared {
     pub(crate) fn start_for_change(&self, registry: &mut Registry) -> Result<(), VolumeError> {
         let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else { return Ok(()) };
         // Closing changes the mode with the registry in hand: what comes later finds it here.
-        if !self.unstarted.load(Ordering::Acquire) || self.may_not_start(&host)? {
+        if !self.is_unstarted() || self.may_not_start(&host)? {
             return Ok(());
         }
         match opened.start_on_flash(&host) {
@@ -84,19 +84,19 @@ impl Shared {
         if self.health.mode() != Mode::Bypass {
             return Err(error);
         }
-        self.unstarted.store(false, Ordering::Release);
+        self.has_started();
         Ok(())
     }
 
     /// Before a read: has the opening start if enough pages were read from disk that the tier may take. A
     /// failure is for those to meet who change something: reads go on as before.
     pub(crate) fn start_if_worthwhile(&self) {
-        if !self.unstarted.load(Ordering::Acquire) {
+        if !self.is_unstarted() {
             return;
         }
         let Some(host) = self.tier_in_use() else { return };
         let group = host.tier.geometry().group_pages();
-        if !(group..IN_VAIN).contains(&host.untaken.load(Ordering::Relaxed)) {
+        if !(group..IN_VAIN).contains(&host.shared.service.untaken()) {
             return;
         }
         // Not where somebody attaches or closes just now: a reader does not wait for that.
@@ -107,13 +107,13 @@ impl Shared {
         // Of a start for reads no change comes that has the second copy of the superblock made durable.
         let flush = || if planted::is(Bug::ReadStartUnflushed) { Ok(()) } else { host.flash.flush() };
         if self.start(&mut registry).is_err() || flush().is_err() {
-            host.untaken.store(IN_VAIN, Ordering::Relaxed);
+            host.shared.service.set_untaken(IN_VAIN);
         }
     }
 
     /// Has the opening start, or goes on with a start that failed on the way.
     pub(crate) fn start(&self, registry: &mut Registry) -> Result<(), VolumeError> {
-        if !self.unstarted.load(Ordering::Acquire) {
+        if !self.is_unstarted() {
             return Ok(());
         }
         let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else { return Ok(()) };
@@ -126,20 +126,20 @@ impl Shared {
             opened.waiting.pop();
         }
         self.completed(registry, &host)?;
-        self.unstarted.store(false, Ordering::Release);
+        self.has_started();
         Ok(())
     }
 
     /// A file that the tier knows is used in the new epoch: its sidecar says so durably, and then the table.
     pub(crate) fn take_up(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
-        file.mark.store(0, Ordering::Release);
-        if file.dirty.load(Ordering::Acquire) {
+        file.shared.marks.set_mark(0);
+        if file.shared.marks.may_be_dirty() {
             self.write_sidecar(host, file, SidecarState::Dirty)?;
-            file.armed.store(true, Ordering::Release);
+            file.shared.marks.say(Says::Dirty);
         } else if !host.provably_clean() {
             self.replace_sidecar(file, || self.plain_sidecar(host, file))?;
         }
-        if let Some(entry) = lock(&host.table).table.get_mut(file.number) {
+        if let Some(entry) = host.table().table.get_mut(file.number) {
             (entry.epoch, entry.mark, entry.length) = (host.epoch, 0, file.len());
         }
         Ok(())

@@ -1,15 +1,16 @@
 //! Counters of a volume.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use mezzanine_engine::{Statistics, Tier};
+
+use crate::shared::plain::{Quiet, plain};
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// The counters as they are counted.
-        #[derive(Default)]
-        pub(crate) struct Counters {
-            $(pub(crate) $name: AtomicU64,)+
+        plain! {
+            /// The counters as they are counted.
+            pub(crate) struct Counters {
+                $(pub(crate) $name: Quiet,)+
+            }
         }
 
         /// What a volume has done since it was opened, and what is wrong with its tier. All counters only
@@ -30,7 +31,7 @@ macro_rules! counters {
         impl Counters {
             pub(crate) fn snapshot(&self, tier: Option<&Tier>, lost_pages: u64) -> VolumeStatistics {
                 VolumeStatistics {
-                    $($name: self.$name.load(Ordering::Relaxed),)+
+                    $($name: self.$name.get(),)+
                     lost_pages,
                     used_up: tier.and_then(Tier::used_up).map(|why| why.to_string()),
                     tier: tier.map(Tier::statistics),
@@ -104,8 +105,8 @@ counters! {
     jobs_by_callers,
 }
 
-pub(crate) fn count(counter: &AtomicU64, by: u64) {
-    counter.fetch_add(by, Ordering::Relaxed);
+pub(crate) fn count(counter: &Quiet, by: u64) {
+    counter.count(by);
 }
 
 impl VolumeStatistics {

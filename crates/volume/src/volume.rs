@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mezzanine_device::{Device, FileDevice, OpenOptions};
 use mezzanine_engine::format::Nonce;
@@ -12,11 +11,11 @@ use mezzanine_trace::{Op, Written as Recorded};
 
 use crate::attach::Candidate;
 use crate::config::{AttachOptions, VolumeConfig};
-use crate::core::{Shared, lock};
+use crate::core::{Local, lock};
 use crate::error::VolumeError;
 use crate::file::VolumeFile;
 use crate::forget::Forgotten;
-use crate::health::{Health, Mode};
+use crate::health::Mode;
 use crate::open::open_tier;
 use crate::pacing::WINDOW;
 use crate::registry::{OpenReport, Registry};
@@ -47,7 +46,7 @@ pub enum VolumeState {
 ///
 /// Dropping a volume without closing it is as safe as a crash: what was synced is kept.
 pub struct Volume {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) local: Arc<Local>,
     workers: Vec<JoinHandle<()>>,
 }
 
@@ -81,14 +80,14 @@ impl Volume {
         let (host, opened) = open_tier(flash, to_drain, choose, None)?;
         let workers = host.workers;
         let registry = Registry { tier: Some(opened), next_number: 1 };
-        let shared = Arc::new(Shared::new(Some(host), Health::new(Mode::Normal, ""), registry));
-        let mut volume = Self { shared, workers: Vec::new() };
+        let local = Arc::new(Local::new(Some(host), Mode::Normal, "", registry));
+        let mut volume = Self { local, workers: Vec::new() };
         for number in 0..workers {
-            let shared = Arc::clone(&volume.shared);
+            let local = Arc::clone(&volume.local);
             let work = move || {
                 // Looked up for each job: the flash device may be replaced between two.
-                let run = || shared.host().is_some_and(|host| shared.run_job(&host));
-                shared.signal.work_until_stopped(WINDOW, run);
+                let run = || local.host().is_some_and(|host| local.run_job(&host));
+                local.signal.work_until_stopped(WINDOW, run);
             };
             let thread = thread::spawn(format!("mezzanine-{number}"), work);
             volume.workers.push(
@@ -100,9 +99,9 @@ impl Volume {
 
     /// A volume that has no tier at all: every read and write goes to the backing devices.
     pub fn without_tier() -> Self {
-        let health = Health::new(Mode::Bypass, "the volume was opened without a tier");
+        let reason = "the volume was opened without a tier";
         let registry = Registry { tier: None, next_number: 1 };
-        Self { shared: Arc::new(Shared::new(None, health, registry)), workers: Vec::new() }
+        Self { local: Arc::new(Local::new(None, Mode::Bypass, reason, registry)), workers: Vec::new() }
     }
 
     /// Adds a file to the volume, or takes it up again after a restart. `path` names it in messages.
@@ -118,10 +117,10 @@ impl Volume {
         sidecar: Arc<dyn SidecarStore>,
         options: AttachOptions,
     ) -> Result<VolumeFile, VolumeError> {
-        let page_size = self.shared.host().map_or(4096, |host| host.page_size() as u32);
+        let page_size = self.local.host().map_or(4096, |host| host.page_size() as u32);
         let candidate = Candidate::new(path, backing, sidecar, options, page_size)?;
-        let file = self.shared.attach(candidate)?;
-        Ok(VolumeFile::new(file, Arc::clone(&self.shared)))
+        let file = self.local.attach(candidate)?;
+        Ok(VolumeFile::new(file, Arc::clone(&self.local)))
     }
 
     /// Opens the file at `path`, created if it is missing and locked against other processes, and attaches it
@@ -140,8 +139,8 @@ impl Volume {
 
     /// The attached file of that path.
     pub fn file(&self, path: &Path) -> Option<VolumeFile> {
-        let found = self.shared.all_files().into_iter().find(|file| file.path == path);
-        found.map(|file| VolumeFile::new(file, Arc::clone(&self.shared)))
+        let found = self.local.all_files().into_iter().find(|file| file.path == path);
+        found.map(|file| VolumeFile::new(file, Arc::clone(&self.local)))
     }
 
     /// Paths, as far as the tier remembers them, of files that may have newer pages there than on disk and
@@ -152,15 +151,15 @@ impl Volume {
 
     /// As [`Self::unattached`], with the numbers that the tier has for these files.
     pub fn unattached_files(&self) -> Vec<(u32, PathBuf)> {
-        let registry = lock(&self.shared.registry);
-        let (Some(host), Some(opened)) = (self.shared.host(), &registry.tier) else { return Vec::new() };
-        let missing = self.shared.missing_files(&host).into_iter();
+        let registry = lock(&self.local.registry);
+        let (Some(host), Some(opened)) = (self.local.host(), &registry.tier) else { return Vec::new() };
+        let missing = self.local.missing_files(&host).into_iter();
         missing.filter_map(|number| Some((number, opened.path_table.paths.get(&number)?.clone()))).collect()
     }
 
     /// The number that the tier has for the file with this sidecar; `None` if the sidecar is another tier's.
     pub fn number_of(&self, sidecar: &crate::Sidecar) -> Option<u32> {
-        let host = self.shared.host()?;
+        let host = self.local.host()?;
         (sidecar.tier_uuid == host.tier.uuid()).then_some(sidecar.file)
     }
 
@@ -172,12 +171,12 @@ impl Volume {
     /// `FileNotAttached`: the tier waits for no such file, or for others as well, and nothing was changed;
     /// `NoTier`; the failure.
     pub fn forget(&self, paths: &[PathBuf]) -> Result<Vec<Forgotten>, VolumeError> {
-        self.shared.forget_files(paths)
+        self.local.forget_files(paths)
     }
 
     /// Carries out one job of the tier in the calling thread. Returns whether there was one.
     pub fn step(&self) -> bool {
-        self.shared.host().is_some_and(|host| self.shared.run_job(&host))
+        self.local.host().is_some_and(|host| self.local.run_job(&host))
     }
 
     /// Has this opening of the tier start now, rather than with the first change: what must be durable before
@@ -187,7 +186,7 @@ impl Volume {
     /// # Errors
     /// As for a write of a file, and nothing was changed.
     pub fn begin(&self) -> Result<(), VolumeError> {
-        self.shared.ensure_started()
+        self.local.ensure_started()
     }
 
     /// Writes every page that is newer than its disk copy to disk and syncs; the tier stays in use. Writers
@@ -197,8 +196,8 @@ impl Volume {
     /// The failure of a read or write; the volume is read-only then, and the tier still holds what was not
     /// written.
     pub fn drain(&self) -> Result<(), VolumeError> {
-        self.shared.drain()?;
-        self.shared.recording.mark(Op::Checkpoint, None);
+        self.local.drain()?;
+        self.local.recording.mark(Op::Checkpoint, None);
         Ok(())
     }
 
@@ -217,7 +216,7 @@ impl Volume {
     /// the trace cannot be written later on, recording ends, and [`Self::stop_recording`] returns the
     /// reason; readers and writers go on.
     pub fn record(&self, path: &Path) -> Result<(), VolumeError> {
-        self.shared.record(path)
+        self.local.record(path)
     }
 
     /// Completes the trace that is being recorded; `None` if there is none.
@@ -226,16 +225,16 @@ impl Volume {
     /// `NothingRecorded`: then there is no file. Or the failure that has ended the recording; what was
     /// written before it stays, and the message names it.
     pub fn stop_recording(&self) -> Result<Option<Recorded>, VolumeError> {
-        self.shared.stop_recording()
+        self.local.stop_recording()
     }
 
     /// The trace that is being recorded.
     pub fn recorded_to(&self) -> Option<PathBuf> {
-        self.shared.recorded_to()
+        self.local.recorded_to()
     }
 
     /// Asks for a queue that takes `bytes` bytes of flash, its metadata included, and returns at once. It is
-    /// cut or extended when it next comes to its end, which may take one revolution: pages that come in
+    /// shortened or extended when it next comes to its end, which may take one revolution: pages that come in
     /// move it on, and [`Self::resize_progress`] tells how far it is. Readers and writers go on; what no
     /// longer fits goes to disk as always. A crash or a closing before then forgets the request.
     ///
@@ -243,17 +242,17 @@ impl Volume {
     /// `InvalidConfig` if the size is less than the tier's parameters need, or more than it was formatted
     /// for; `ReadOnly` and `Closed`; `NoTier`.
     pub fn resize(&self, bytes: u64) -> Result<ResizeProgress, VolumeError> {
-        self.shared.resize(bytes)
+        self.local.resize(bytes)
     }
 
     /// The size of the queue, and what is left to do of a resize; `None` without a tier.
     pub fn resize_progress(&self) -> Option<ResizeProgress> {
-        self.shared.tier_in_use().map(|host| crate::resize::progress(&host))
+        self.local.tier_in_use().map(|host| crate::resize::progress(&host))
     }
 
     /// Forgets a resize that has not taken effect yet.
     pub fn cancel_resize(&self) {
-        self.shared.cancel_resize();
+        self.local.cancel_resize();
     }
 
     /// Goes on in another sync mode. Readers notice nothing; writers wait while what the tier alone holds
@@ -263,12 +262,12 @@ impl Volume {
     /// `InvalidConfig` for `drained`, `FileNotAttached`, `NoTier`. After a failure of a device the volume is
     /// read-only.
     pub fn set_sync_mode(&self, mode: SyncMode) -> Result<(), VolumeError> {
-        self.shared.set_sync_mode(mode)
+        self.local.set_sync_mode(mode)
     }
 
     /// The sync mode now; `None` without a tier.
     pub fn sync_mode(&self) -> Option<SyncMode> {
-        self.shared.tier_in_use().map(|host| host.tier.sync_mode())
+        self.local.tier_in_use().map(|host| host.tier.sync_mode())
     }
 
     /// Writes every page that the tier alone holds to disk, and takes no more: pages that it has are read
@@ -278,7 +277,7 @@ impl Volume {
     /// # Errors
     /// `FileNotAttached`, `NoTier`. After a failure of a device the volume is read-only.
     pub fn stop_admission(&self) -> Result<(), VolumeError> {
-        self.shared.set_admission(false)
+        self.local.set_admission(false)
     }
 
     /// Takes pages again.
@@ -286,12 +285,12 @@ impl Volume {
     /// # Errors
     /// As [`Self::stop_admission`].
     pub fn resume_admission(&self) -> Result<(), VolumeError> {
-        self.shared.set_admission(true)
+        self.local.set_admission(true)
     }
 
     /// Whether the tier takes pages; `None` without a tier.
     pub fn takes_pages(&self) -> Option<bool> {
-        self.shared.tier_in_use().map(|host| !host.admission_off.load(Ordering::Acquire))
+        self.local.tier_in_use().map(|host| host.shared.service.admits())
     }
 
     /// Goes on with an empty tier on another flash device, while all files stay attached: one that has
@@ -321,13 +320,13 @@ impl Volume {
     /// afterwards. If the sidecars cannot be written, it goes on without a tier, and this may be called
     /// again.
     pub fn replace_flash(&self, flash: Arc<dyn Device>, options: &ReplaceOptions) -> Result<(), VolumeError> {
-        self.shared.replace_flash(flash, options)
+        self.local.replace_flash(flash, options)
     }
 
     /// The parameters of the tier as they are now, for a tier like it; also of one that was given up. `None`
     /// if there never was one.
     pub fn tier_config(&self) -> Option<TierConfig> {
-        self.shared.host().map(|host| TierConfig {
+        self.local.host().map(|host| TierConfig {
             sync_mode: host.tier.sync_mode(),
             frames: host.tier.frames(),
             ..host.tier.geometry().config().clone()
@@ -341,7 +340,7 @@ impl Volume {
     /// # Errors
     /// The failure of the last sync; the volume is closed all the same, as if it had crashed.
     pub fn close(&self) -> Result<(), VolumeError> {
-        self.shared.close(false)
+        self.local.close(false)
     }
 
     /// As [`Self::close`], with everything written to disk first, so that the files can be used without the
@@ -351,20 +350,20 @@ impl Volume {
     /// As [`Self::drain`] and [`Self::close`]. With `LostPage` everything else is on disk, and the tier is
     /// closed as by [`Self::close`]: its files still need it.
     pub fn close_drained(&self) -> Result<(), VolumeError> {
-        self.shared.close(true)
+        self.local.close(true)
     }
 
     /// What names this opening of the tier, and no other one of it or of a copy; also on another flash device
     /// that has taken its place. A host may put it down beside what belongs to the opening alone, such as
     /// a log. `None` without a tier.
     pub fn nonce(&self) -> Option<Nonce> {
-        self.shared.host().map(|host| host.nonce)
+        self.local.host().map(|host| host.nonce)
     }
 
     /// How well the volume is.
     pub fn state(&self) -> VolumeState {
-        let reason = self.shared.health.reason();
-        match self.shared.health.mode() {
+        let reason = self.local.health.reason();
+        match self.local.health.mode() {
             Mode::Normal | Mode::Quiescing => VolumeState::Ok,
             Mode::Bypass => VolumeState::Bypass { reason },
             Mode::ReadOnly | Mode::Closed => VolumeState::ReadOnly { reason },
@@ -373,18 +372,18 @@ impl Volume {
 
     /// What the volume has done so far. The tier's own counters begin anew when its flash device is replaced.
     pub fn statistics(&self) -> VolumeStatistics {
-        let lost = self.shared.tier_in_use().map_or(0, |host| host.tier.lost().len() as u64);
-        self.shared.counters.snapshot(self.shared.host().as_ref().map(|host| &host.tier), lost)
+        let lost = self.local.tier_in_use().map_or(0, |host| host.tier.lost().len() as u64);
+        self.local.counters().snapshot(self.local.host().as_ref().map(|host| &host.tier), lost)
     }
 
     /// Pages that only flash has and that stage-out could not read: file and byte offset of each. Reads of
     /// them fail until they are written anew as a whole, cut off, discarded or given up
     /// ([`VolumeFile::give_up`]), and until then their files are not current on disk.
     pub fn lost_pages(&self) -> Vec<(PathBuf, u64)> {
-        let Some(host) = self.shared.tier_in_use() else { return Vec::new() };
+        let Some(host) = self.local.tier_in_use() else { return Vec::new() };
         let size = host.page_size() as u64;
         let of = |id: PageId| {
-            Some((self.shared.file(id.file() as u32)?.path.clone(), id.block().saturating_mul(size)))
+            Some((self.local.file(id.file() as u32)?.path.clone(), id.block().saturating_mul(size)))
         };
         host.tier.lost().into_iter().filter_map(of).collect()
     }
@@ -393,20 +392,20 @@ impl Volume {
     /// for, in thousandths. The tier writes pages to disk ahead of need while they are idle. `None`
     /// without workers: it is not measured then.
     pub fn disk_utilisation(&self) -> Option<u32> {
-        self.shared.pacing.permille()
+        self.local.pacing.permille()
     }
 
     /// Tells a volume without workers, which does not measure it, how busy the disks are, in thousandths of
     /// their time. Until then they count as fully busy, and the tier writes nothing ahead of need.
     pub fn set_disk_utilisation(&self, permille: u32) {
-        if let Some(host) = self.shared.tier_in_use().filter(|_| self.workers.is_empty()) {
+        if let Some(host) = self.local.tier_in_use().filter(|_| self.workers.is_empty()) {
             host.tier.set_disk_utilisation(permille);
         }
     }
 
     /// What opening the tier found; `None` without a tier.
     pub fn report(&self) -> Option<OpenReport> {
-        lock(&self.shared.registry).tier.as_ref().map(|opened| opened.report.clone())
+        lock(&self.local.registry).tier.as_ref().map(|opened| opened.report.clone())
     }
 
     /// Checks the whole structure of the tier, for tests: nothing else may use the volume meanwhile.
@@ -414,7 +413,7 @@ impl Volume {
     /// # Panics
     /// If a rule does not hold.
     pub fn check(&self) {
-        if let Some(host) = self.shared.host() {
+        if let Some(host) = self.local.host() {
             host.tier.check();
         }
     }
@@ -422,7 +421,7 @@ impl Volume {
 
 impl Drop for Volume {
     fn drop(&mut self) {
-        self.shared.signal.stop();
+        self.local.signal.stop();
         for worker in self.workers.drain(..) {
             // A worker that panicked has said so on standard error already.
             let _ = worker.join();

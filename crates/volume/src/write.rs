@@ -4,17 +4,16 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{Lookup, PageId};
 
 use crate::backing::FileInner;
-use crate::core::{Shared, TierHost, shared};
+use crate::core::{Local, TierHost, shared};
 use crate::error::VolumeError;
 use crate::health::Route;
 use crate::note::LENGTH_END;
 use crate::statistics::count;
-use std::sync::atomic::Ordering;
 
 /// Pages whose writers are excluded together.
 const BATCH_PAGES: u64 = 64;
 
-impl Shared {
+impl Local {
     /// Writes `buf` at `offset`, to wherever the volume's health says.
     pub(crate) fn write_range(&self, file: &FileInner, buf: &[u8], offset: u64) -> Result<(), VolumeError> {
         let end = offset.checked_add(buf.len() as u64).filter(|end| *end < LENGTH_END);
@@ -35,9 +34,7 @@ impl Shared {
             (Route::Tier, Some(host)) if host.disk_first() => self.write_through(host, file, buf, offset),
             (Route::Tier, Some(host)) => host.writing(|| {
                 // The length first: what is staged in past the end would not be written to disk.
-                for word in [&file.len, &file.clip] {
-                    word.fetch_max(end, Ordering::AcqRel);
-                }
+                file.shared.lengths.grow(end);
                 self.write_back(host, file, buf, offset)
             }),
             _ => self.write_past_tier(file, buf, offset),
@@ -60,18 +57,16 @@ impl Shared {
     /// Writes to disk alone. The caller excludes other writers of the pages.
     fn write_plain_part(&self, file: &FileInner, part: &[u8], position: u64) -> Result<(), VolumeError> {
         let failed = |error| VolumeError::from_device("write", &file.name, error).at(position);
-        file.write_plain(part, position, &self.counters).map_err(failed)?;
-        count(&self.counters.page_writes, pages(part.len() as u64, position, file.page_size));
-        for word in [&file.len, &file.clip] {
-            word.fetch_max(position + part.len() as u64, Ordering::AcqRel);
-        }
+        file.write_plain(part, position, self.counters()).map_err(failed)?;
+        count(&self.counters().page_writes, pages(part.len() as u64, position, file.page_size));
+        file.shared.lengths.grow(position + part.len() as u64);
         Ok(())
     }
 
     /// See [`crate::VolumeFile::may_change`].
     pub(crate) fn may_change(&self, file: &FileInner) -> Result<(), VolumeError> {
         // A database asks at each transaction. Those that were attached when it was made ready still are.
-        if file.ready.load(Ordering::Acquire) {
+        if file.shared.marks.is_ready() {
             return Ok(());
         }
         self.ensure_started()?;
@@ -86,7 +81,7 @@ impl Shared {
     pub(crate) fn prepare(&self, file: &FileInner, operation: &'static str) -> Result<(), VolumeError> {
         loop {
             let route = self.health.route(operation, &file.name)?;
-            if route == Route::Disk || file.ready.load(Ordering::Acquire) {
+            if route == Route::Disk || file.shared.marks.is_ready() {
                 return Ok(());
             }
             let Some(host) = self.host() else { return Ok(()) };
@@ -140,7 +135,7 @@ impl Shared {
                 page[inside..inside + part.len()].copy_from_slice(part);
                 self.stage_page(host, file, block, &page)?;
             }
-            count(&self.counters.page_writes, 1);
+            count(&self.counters().page_writes, 1);
         }
         Ok(())
     }
@@ -163,12 +158,10 @@ impl Shared {
                 self.with_room(host, || host.tier.before_disk_write(&id))?;
             }
             let busy = self.pacing.busy();
-            let written = file.write_plain(part, position, &self.counters);
+            let written = file.write_plain(part, position, self.counters());
             drop(busy);
             if written.is_ok() {
-                for word in [&file.len, &file.clip] {
-                    word.fetch_max(position + part.len() as u64, Ordering::AcqRel);
-                }
+                file.shared.lengths.grow(position + part.len() as u64);
             }
             self.follow_disk(host, file, part, position, written.is_ok())?;
             written.map_err(|error| {
@@ -196,8 +189,8 @@ impl Shared {
         for (position, part) in pieces(buf, offset, size, 1) {
             let (block, inside) = (position / size, (position % size) as usize);
             let id = PageId::volume(u64::from(file.number), block);
-            count(&self.counters.page_writes, 1);
-            count(&self.counters.disk_pages_written, 1);
+            count(&self.counters().page_writes, 1);
+            count(&self.counters().disk_pages_written, 1);
             if !written || !host.takes_writes {
                 self.forget_page(host, &id)?;
             } else if part.len() as u64 == size {

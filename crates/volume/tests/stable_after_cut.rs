@@ -1,5 +1,6 @@
-//! A change of a file's shape is cut at every one of its I/Os. What is read after the recovery stays, also
-//! when the pages have left the tier: a clean copy must not outlive the disk that it was a copy of.
+//! The power fails at every one of the I/Os of a truncation or a discard. What is read after the recovery
+//! stays, also when the pages have left the tier: a clean copy must not outlive the disk that it was a copy
+//! of.
 
 #![allow(clippy::unwrap_used)]
 

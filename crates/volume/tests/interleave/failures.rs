@@ -8,7 +8,7 @@ use crate::schedules::{check, finds};
 use crate::threads::{OTHERS, WRITE};
 use crate::world::{Setup, Thread, World};
 
-const SHAPE: Thread = |world| {
+const TRUNCATES: Thread = |world| {
     for block in 4..6 {
         world.write((0, block))?;
     }
@@ -38,7 +38,7 @@ fn made_ready(setup: Setup) {
 }
 
 fn changed(setup: Setup) {
-    begin(setup, 3).run(&[SHAPE, OTHERS]);
+    begin(setup, 3).run(&[TRUNCATES, OTHERS]);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_file_that_is_made_ready() {
 }
 
 #[test]
-fn a_file_whose_shape_changes() {
+fn a_file_that_is_truncated() {
     check(|| changed(Setup::new(2)));
 }
 
@@ -77,7 +77,7 @@ fn pages_that_are_written_in_place() {
 }
 
 #[test]
-fn a_file_whose_shape_changes_and_whose_pages_are_written_in_place() {
+fn a_file_that_is_truncated_and_whose_pages_are_written_in_place() {
     check(|| changed(Setup::of(Design::Fifo, SyncMode::Durable, 2)));
 }
 

@@ -1,5 +1,5 @@
 //! Threads on the real volume in many orders: its runners of jobs, those that read, write and sync, and an
-//! operator who changes the shape of a file, the mode, the size of the tier or its device, attaches files or
+//! operator who truncates a file, changes the mode, the size of the tier or its device, attaches files or
 //! closes the volume meanwhile. Every request to a device is a point as well, and the power may fail at any
 //! of them.
 //!

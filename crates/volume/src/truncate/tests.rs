@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{JoinHandle, spawn, yield_now};
 
@@ -30,7 +30,7 @@ enum Quiescing {
 /// A disk that fails one change once somebody quiesces the volume.
 struct Overtaken {
     disk: Arc<MemoryDevice>,
-    volume: Mutex<Weak<Shared>>,
+    volume: Mutex<Weak<Local>>,
     fails: AtomicBool,
     how: Quiescing,
     quiescer: Mutex<Option<JoinHandle<()>>>,
@@ -100,7 +100,7 @@ fn changed(
     let sidecar = Arc::new(MemorySidecar::new());
     let open = || {
         let volume = Volume::open(Arc::clone(&flash) as Arc<dyn Device>, config.clone()).unwrap();
-        *disk.volume.lock().unwrap() = Arc::downgrade(&volume.shared);
+        *disk.volume.lock().unwrap() = Arc::downgrade(&volume.local);
         let (backing, sidecar) = (Arc::clone(&disk) as Arc<dyn Device>, Arc::clone(&sidecar) as _);
         let file = volume.attach(Path::new("a"), backing, sidecar, AttachOptions::default()).unwrap();
         (volume, file)
@@ -126,16 +126,16 @@ fn changed(
 /// Was found by reading: the change was tried again and had nothing to do, and what was cut off came back.
 #[test]
 fn a_cut_that_fails_beside_a_drain_cuts_when_it_is_tried_again() {
-    let cut = |file: &VolumeFile| file.set_len(4 * PAGE);
+    let truncate = |file: &VolumeFile| file.set_len(4 * PAGE);
     let longer = |_: &Volume, file: &VolumeFile| {
-        cut(file).unwrap();
+        truncate(file).unwrap();
         file.set_len(8 * PAGE).unwrap();
         let mut found = page(9);
         file.read_at(&mut found, 6 * PAGE).unwrap();
         found == page(0)
     };
-    planted::only_with(&[Bug::SettledOverRefusal], || changed(Quiescing::Drain, cut, longer));
-    assert!(changed(Quiescing::GivingUp, cut, longer));
+    planted::only_with(&[Bug::SettledOverRefusal], || changed(Quiescing::Drain, truncate, longer));
+    assert!(changed(Quiescing::GivingUp, truncate, longer));
 }
 
 /// Was found by reading: the sidecar went on saying what is being discarded, and pages that were written and

@@ -1,10 +1,10 @@
-//! Changes of a file's shape: its length, and ranges given up.
+//! Truncating and extending a file, and discarding ranges of it.
 //!
 //! What is cut off must not come back (invariant 6), neither from the tier nor from the disk, at no crash
 //! between:
 //! - *Shortening, durable:* first the tier forgets the pages and learns the new length, both in one group;
-//!   then a sync; then the disk file is cut and synced. A crash before the sync leaves the old file, after it
-//!   the next attachment cuts the disk file. Only then may the file grow again.
+//!   then a sync; then the disk file is truncated and synced. A crash before the sync leaves the old file, after it
+//!   the next attachment truncates the disk file. Only then may the file grow again.
 //! - *Discarding, durable:* first the pages that the tier holds become zero there, durably; then the sidecar
 //!   says what is being discarded; then the disk range is zeroed and synced; then the tier forgets the pages;
 //!   then a sync; then the sidecar says so no longer. A crash leaves each page old or zero, and so it stays:
@@ -13,15 +13,12 @@
 //! - Where writes go to disk first, the tier is provably clean or counts for nothing after a crash: a crash
 //!   empties it, so only the order of what is visible matters.
 
-use std::sync::atomic::Ordering;
-
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, Lookup, PageId};
 
-use crate::attach::mask_head;
 use crate::backing::FileInner;
 use crate::config::GUARD_BYTES_MAX;
-use crate::core::{Shared, TierHost, exclusive, lock, shared};
+use crate::core::{Local, TierHost, exclusive, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::health::Route;
 use crate::note::LENGTH_END;
@@ -30,7 +27,7 @@ use crate::sidecar::SidecarState;
 
 const RESIZE: &str = "set the length of";
 
-impl Shared {
+impl Local {
     /// See [`crate::VolumeFile::set_len`].
     pub(crate) fn set_len(&self, file: &FileInner, len: u64) -> Result<(), VolumeError> {
         if !file.resizable && len != file.len() {
@@ -53,17 +50,15 @@ impl Shared {
         match (self.health.route(RESIZE, &file.name)?, layout.as_deref()) {
             (Route::Tier, Some(host)) if !host.disk_first() => {
                 if len < old {
-                    return self.shorten_durable(host, file, len);
+                    return self.truncate_durable(host, file, len);
                 }
-                for word in [&file.len, &file.clip] {
-                    word.store(len, Ordering::Release);
-                }
+                file.shared.lengths.set(len);
                 host.changed();
                 Ok(())
             }
             (Route::Tier, Some(host)) => {
                 if len < old {
-                    // The page that the new end cuts through as well: its tail changes on disk.
+                    // The page that the new end falls into as well: its tail changes on disk.
                     let range = IdRange::blocks_from(u64::from(file.number), len / file.page_size);
                     self.with_room(host, || host.tier.invalidate_range(&range))?;
                 }
@@ -77,21 +72,19 @@ impl Shared {
         let failed = |error| VolumeError::from_device(RESIZE, &file.name, error);
         let shorter = len < file.len();
         file.resize(len).map_err(failed)?;
-        for word in [&file.len, &file.clip] {
-            word.store(len, Ordering::Release);
-        }
+        file.shared.lengths.set(len);
         if shorter {
             self.flush_direct(file)?;
         }
         Ok(())
     }
 
-    fn shorten_durable(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
+    fn truncate_durable(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
         self.zero_tail(host, file, len)?;
         let first = len.div_ceil(file.page_size);
         let range = IdRange::blocks_from(u64::from(file.number), first);
-        self.reshape(host, || {
-            let mut note = lock(&host.table);
+        self.with_disk_jobs_out(host, || {
+            let mut note = host.table();
             let mut table = note.table.clone();
             if let Some(entry) = table.get_mut(file.number) {
                 entry.length = len;
@@ -100,34 +93,33 @@ impl Shared {
             if room {
                 note.told.clone_from(&table);
                 note.table = table;
-                file.len.store(len, Ordering::Release);
+                file.shared.lengths.truncating(len);
             }
             Ok(room)
         })?;
         host.changed();
-        // From here on the disk is to be cut as well, before anybody goes on.
+        // From here on the disk is to be truncated as well, before anybody goes on.
         self.sync_tier(host).inspect_err(|error| self.refuse_half_done(error))?;
-        self.cut_disk(host, file, len)
+        self.truncate_disk(host, file, len)
     }
 
     /// The tier has forgotten, durably, what lies past `len`: now the disk does.
-    fn cut_disk(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
+    fn truncate_disk(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
         let failed = |error| VolumeError::from_device(RESIZE, &file.name, error);
         if file.is_guarded() && len < GUARD_BYTES_MAX as u64 {
-            mask_head(file, len);
+            file.shared.guards.zero_past(len);
             self.note(host, file, RESIZE, || {})?;
         }
         let gate = exclusive(&host.disk_gate);
-        file.len.store(len, Ordering::Release);
-        file.clip.store(len, Ordering::Release);
+        file.shared.lengths.set(len);
         let physical = len.max(file.physical_min());
-        if file.physical.load(Ordering::Acquire) <= physical {
+        if file.shared.lengths.physical() <= physical {
             return Ok(());
         }
-        let cut = file.resize(physical).and_then(|()| file.flush(&self.counters)).map_err(failed);
-        // While the gate is held: who waits for it is not to go on with a disk that is half cut.
-        cut.inspect_err(|error| self.refuse_changes(error))?;
-        lock(&file.batch).forget(len / file.page_size, u64::MAX);
+        let truncated = file.resize(physical).and_then(|()| file.flush(self.counters())).map_err(failed);
+        // While the gate is held: who waits for it is not to go on with a disk that is half truncated.
+        truncated.inspect_err(|error| self.refuse_changes(error))?;
+        file.shared.stage_out.batch(|batch| batch.forget(len / file.page_size, u64::MAX));
         drop(gate);
         // Before the file grows again: an older one may have other bytes there than zeros.
         if !planted::is(Bug::CutUnmarked) {
@@ -150,7 +142,7 @@ impl Shared {
             (Route::Tier, Some(host)) if !host.disk_first() => self.discard_durable(host, file, offset, end),
             (route, host) => {
                 let failed = |error| VolumeError::from_device("discard", &file.name, error);
-                let zeroed = file.zero(offset, end, &self.counters).map_err(failed);
+                let zeroed = file.zero(offset, end, self.counters()).map_err(failed);
                 if let (Route::Tier, Some(host)) = (route, host) {
                     let first = offset / file.page_size;
                     let blocks = end.div_ceil(file.page_size) - first;
@@ -190,25 +182,26 @@ impl Shared {
             let noted = self.note_discarding(host, file, Some((first, last)))?;
             let forgotten = noted
                 && self
-                    .reshape(host, || {
+                    .with_disk_jobs_out(host, || {
                         // Again at each attempt: a disk job may have written to the range meanwhile.
                         if !planted::is(Bug::SyncedBatchRemembered) {
-                            lock(&file.batch).forget(first, last);
+                            file.shared.stage_out.batch(|batch| batch.forget(first, last));
                         }
-                        let zeroed =
-                            file.zero(inner, outer, &self.counters).and_then(|()| file.flush(&self.counters));
+                        let zeroed = file
+                            .zero(inner, outer, self.counters())
+                            .and_then(|()| file.flush(self.counters()));
                         zeroed.map_err(failed).inspect_err(|error| self.refuse_changes(error))?;
                         Ok(host.tier.invalidate_range(&range).is_ok())
                     })
                     .inspect_err(|error| self.refuse_half_done(error))?;
             if !forgotten {
-                *lock(&file.discarding) = None;
-                file.zero(inner, outer, &self.counters).map_err(failed)?;
+                file.shared.marks.discard(None);
+                file.zero(inner, outer, self.counters()).map_err(failed)?;
                 return self.flush_direct(file);
             }
         }
         host.changed();
-        let discarding = lock(&file.discarding).is_some();
+        let discarding = file.shared.marks.discarding().is_some();
         let synced = self.sync_tier(host);
         if discarding {
             // What is written there while the sidecar says so is zero after the next attachment.
@@ -244,13 +237,13 @@ impl Shared {
         pages: Option<(u64, u64)>,
     ) -> Result<bool, VolumeError> {
         let noted = self.note(host, file, "discard", || {
-            *lock(&file.discarding) = pages;
+            file.shared.marks.discard(pages);
             if let Some((first, end)) = pages {
-                lock(&file.batch).forget(first, end);
+                file.shared.stage_out.batch(|batch| batch.forget(first, end));
             }
         })?;
         if !noted {
-            *lock(&file.discarding) = None;
+            file.shared.marks.discard(None);
         }
         Ok(noted)
     }
