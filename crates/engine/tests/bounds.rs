@@ -200,7 +200,11 @@ fn at_the_end_of_a_number_an_assertion_names_it() {
         ("versions", Age { version: end.version, ..far }),
     ];
     for (what, age) in ages {
+        let why = refusal_to_open(Design::FaceGsc, &age).expect("next to nothing left");
+        assert!(why.contains(&format!("used up its {what}")), "{why}");
+        set(Some(Bug::LastNumbersOpened));
         let mut host = host(aged(&config(Design::FaceGsc), &age).unwrap(), 7);
+        set(None);
         let died = catch_unwind(AssertUnwindSafe(|| {
             // Forgetting pages goes on in the reserve, and takes numbers.
             for block in 0..400 {

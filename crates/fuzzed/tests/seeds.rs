@@ -73,3 +73,16 @@ fn volumes() {
 fn traces() {
     run(trace, 10_000, 300);
 }
+
+/// A group whose checksums are right says that its page has the last version but one: recovery believed it, and
+/// the tier stopped with an assertion when the next page was forgotten.
+#[test]
+fn an_image_with_the_last_version_is_refused() {
+    const INPUT: &str = "392fc2a20fdc8df614a655e8ae7d56fe44d7c6615c55b2cdf17dd8f113ecd707bb48ffe2202ce74ad073fa39234c9eef54\
+         14ecc5ec2e8cae72ca3ebcc5613d3153";
+    let digits: Vec<u8> = INPUT.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let byte =
+        |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("digits"), 16).expect("digits");
+    let input: Vec<u8> = digits.chunks(2).map(byte).collect();
+    image(&input);
+}

@@ -10,8 +10,9 @@
 //! 2. Before the end comes a *reserve*. In it the tier takes no more pages ([`Tier::used_up`] says why); they
 //!    go to disk, as after [`Tier::stop_admission`]. What is needed to leave in order goes on: tombstones,
 //!    second chances, drains, closing.
-//! 3. At the end itself the engine stops with an assertion that names the number, and a recovery with an
-//!    error. Nothing wraps.
+//! 3. A tier that has next to nothing left of a number is not opened: recovery says which. At the end itself,
+//!    which a tier that was opened with more does not live to see, the engine stops with an assertion that
+//!    names the number. Nothing wraps.
 //! 4. Bytes from a device that state a number at or beyond its end are damaged: this build would not have
 //!    written them.
 
@@ -114,6 +115,10 @@ impl fmt::Display for UsedUp {
 }
 
 impl std::error::Error for UsedUp {}
+
+/// Numbers of pages, groups and segments that are left to an opening at least. Flash with fewer left was not
+/// written by a tier that took no pages in the reserve; and no opening that is drained uses up as many.
+pub(crate) const NUMBERS_LEFT: u64 = 1 << 20;
 
 /// Superblocks that are left to an opening at least, to leave the tier in order.
 const SUPERBLOCKS_LEFT: u64 = 1 << 10;

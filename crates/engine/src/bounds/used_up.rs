@@ -1,6 +1,6 @@
 //! Whether a tier has numbers left.
 
-use super::{Bound, UsedUp};
+use super::{Bound, NUMBERS_LEFT, UsedUp};
 use crate::control::Control;
 use crate::core::Tier;
 use crate::planted::{self, Bug};
@@ -25,6 +25,18 @@ impl Tier {
         let mut rising = self.control().rising().into_iter();
         let (bound, next) = rising.find(|(bound, next)| *next >= bound.reserve())?;
         Some(UsedUp { bound, next })
+    }
+
+    /// Whether a tier that was just recovered has numbers left to be used and left in order.
+    pub(crate) fn can_go_on(&self) -> Result<(), UsedUp> {
+        let short = |(bound, next): &(Bound, u64)| {
+            // Of epochs whoever opens has asked.
+            *bound != Bound::Epoch && !bound.holds(&[next.saturating_add(NUMBERS_LEFT)])
+        };
+        match self.control().rising().into_iter().find(short) {
+            Some((bound, next)) if !planted::is(Bug::LastNumbersOpened) => Err(UsedUp { bound, next }),
+            _ => Ok(()),
+        }
     }
 
     /// A group of so many frames is about to be opened: asserts that it is given only numbers that exist, and

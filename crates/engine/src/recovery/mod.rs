@@ -408,6 +408,7 @@ impl Scan<'_, '_> {
         } else {
             next_version
         });
+        tier.can_go_on().map_err(RecoveryError::UsedUp)?;
         tier.adopt_note(&note);
         if !planted::is(Bug::LogForgotten) {
             tier.log_reached(log);

@@ -79,6 +79,7 @@ pub(super) fn recover(
     let end = layout_end(&tier, found.slots.len() as u64);
     let next_version = found.slots.last().map_or(Version::ZERO.next(), |(_, slot)| slot.version.next());
     tier.start(&superblock, end, Position::ZERO, next_version);
+    tier.can_go_on().map_err(RecoveryError::UsedUp)?;
     link(&tier, &found.slots);
     let (number, copy, note) = match &found.head {
         Some((copy, head)) => (head.number, *copy, head.note),
