@@ -4,7 +4,8 @@
 //! channels and planes that are busy for as long as their operations take; the translation layer maps units of
 //! the host to it, collects blocks, levels wear and keeps its map; the write buffer is none, volatile or durable;
 //! [`Ssd`] is the drive, which times operations of a host
-//! ([`Timing`](mezzanine_device::model::Timing)) in virtual or in real time.
+//! ([`Timing`](mezzanine_device::model::Timing)) in virtual or in real time. Beside it, [`three_tier`] has caches
+//! between a buffer pool and a disk, one of which manages the array itself.
 //!
 //! Sources: "Durable Write Cache in Flash Memory SSD for Relational and NoSQL Databases" (SIGMOD 2014), sections
 //! 2.3 and 3, and "Towards an Efficient Flash-Based Mid-Tier Cache" (DEXA 2012).
@@ -28,6 +29,8 @@ mod ftl;
 mod state;
 
 mod drive;
+
+pub mod three_tier;
 
 pub use config::{
     CacheConfig, CacheKind, Collection, FlushRule, FtlConfig, HostConfig, STREAMS_MAX, SsdConfig,
