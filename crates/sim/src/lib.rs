@@ -20,6 +20,8 @@ pub mod policy;
 
 pub mod timed;
 
+pub mod three_tier;
+
 pub mod experiment;
 
 /// A hash of the sources that a result of [`policy`] or [`timed`] depends on, for results that are kept: with

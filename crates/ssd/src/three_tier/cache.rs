@@ -11,7 +11,7 @@ use crate::ConfigError;
 
 use super::costs::Counts;
 use super::disk::{Disk, slot_of};
-use super::flash::FlashConfig;
+use super::flash::{Collected, FlashConfig};
 use super::ftl::Ftl;
 use super::recency::Recency;
 use super::{Found, MiddleTier};
@@ -129,7 +129,7 @@ impl Cache {
         }
     }
 
-    pub(super) fn collected(&self) -> &[u64] {
+    pub(super) fn collected(&self) -> &Collected {
         self.ftl.flash.collected()
     }
 
@@ -177,7 +177,7 @@ impl<A: Allocate> MiddleTier for (Cache, A) {
         self.0.counts()
     }
 
-    fn collected(&self) -> &[u64] {
+    fn collected(&self) -> &Collected {
         self.0.collected()
     }
 

@@ -9,6 +9,8 @@
 //! - *F2*: collection takes a block, moves or drops all that is valid in it and erases it before it takes the
 //!   next. It programs at most as many pages as it erases, so a free block at its beginning is enough.
 
+use serde::Serialize;
+
 use crate::ConfigError;
 use crate::geometry::Geometry;
 use crate::nand::{BlockState, OwnedArray};
@@ -85,6 +87,22 @@ impl FlashConfig {
     }
 }
 
+/// Blocks collected, by numbers of pages: none, one, and so on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Collected {
+    /// By the valid pages that they had when they were chosen.
+    pub by_valid: Vec<u64>,
+    /// By the pages that were moved: what was still valid when all others were dropped (Figure 7).
+    pub by_moved: Vec<u64>,
+}
+
+impl Collected {
+    fn new(pages_per_block: u32) -> Self {
+        let none = vec![0; pages_per_block as usize + 1];
+        Self { by_valid: none.clone(), by_moved: none }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Flash {
     config: FlashConfig,
@@ -95,8 +113,9 @@ pub(super) struct Flash {
     open: Option<u32>,
     /// The block that is collected.
     taken: Option<u32>,
-    /// Blocks collected, by their valid pages at that time.
-    collected: Box<[u64]>,
+    /// Pages moved out of it so far.
+    moved: usize,
+    collected: Collected,
     collection: Operations,
     caching: Operations,
 }
@@ -110,7 +129,8 @@ impl Flash {
             array,
             open: None,
             taken: None,
-            collected: vec![0; config.pages_per_block as usize + 1].into(),
+            moved: 0,
+            collected: Collected::new(config.pages_per_block),
             collection: Operations::default(),
             caching: Operations::default(),
             config,
@@ -178,6 +198,7 @@ impl Flash {
         }
         self.contents[at as usize] = content;
         self.operations().programs += 1;
+        self.moved += usize::from(self.taken.is_some());
         at
     }
 
@@ -204,7 +225,7 @@ impl Flash {
     pub(super) fn take(&mut self, block: u32) {
         assert!(self.taken.is_none(), "F2: one block after the other");
         let mut array = self.array.array();
-        self.collected[array.valid(block) as usize] += 1;
+        self.collected.by_valid[array.valid(block) as usize] += 1;
         array.take(block);
         self.taken = Some(block);
     }
@@ -214,9 +235,10 @@ impl Flash {
         self.operations().erases += 1;
         let block = self.taken.take().expect("F2: a block that was taken is erased");
         assert!(self.array.array().erase(block, ENDURANCE), "flash does not wear out here");
+        self.collected.by_moved[std::mem::take(&mut self.moved)] += 1;
     }
 
-    pub(super) fn collected(&self) -> &[u64] {
+    pub(super) fn collected(&self) -> &Collected {
         &self.collected
     }
 

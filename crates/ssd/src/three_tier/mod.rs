@@ -40,13 +40,16 @@ mod top;
 
 mod driver;
 
+mod comparison;
+
 use std::fmt;
 
 use crate::ConfigError;
 
+pub use comparison::{Comparison, Outcome};
 pub use costs::{Costs, Counts, Operations, Times};
 pub use driver::Driver;
-pub use flash::FlashConfig;
+pub use flash::{Collected, FlashConfig};
 pub use top::{PAGES_MAX, Request, TopTier};
 
 /// What a read finds.
@@ -69,8 +72,8 @@ pub trait MiddleTier: fmt::Debug {
     /// What was counted since the beginning.
     fn counts(&self) -> Counts;
 
-    /// Blocks collected, by their valid pages at that time: none, one, and so on (Figure 7).
-    fn collected(&self) -> &[u64];
+    /// Blocks collected, by their pages.
+    fn collected(&self) -> &Collected;
 
     /// How often each block was erased (Figure 9).
     fn erases(&self) -> Vec<u32>;

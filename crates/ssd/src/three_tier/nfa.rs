@@ -14,7 +14,7 @@ use crate::ConfigError;
 
 use super::costs::Counts;
 use super::disk::{Disk, slot_of};
-use super::flash::{Flash, FlashConfig};
+use super::flash::{Collected, Flash, FlashConfig};
 use super::{Found, MiddleTier};
 
 /// The block management structures, flash page by flash page and block by block. Validity follows from the map
@@ -174,7 +174,7 @@ impl MiddleTier for Nfa {
         }
     }
 
-    fn collected(&self) -> &[u64] {
+    fn collected(&self) -> &Collected {
         self.flash.collected()
     }
 
