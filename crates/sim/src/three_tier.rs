@@ -40,7 +40,8 @@ impl BufferTrace {
         [451_166, 1_051_590, 441_138_522][self as usize]
     }
 
-    fn shape(self) -> Shape {
+    /// The shape that stands for it.
+    pub fn shape(self) -> Shape {
         [Shape::Tpcc, Shape::Tpch, Shape::Tpce][self as usize]
     }
 }
@@ -126,12 +127,17 @@ impl Race {
         self.collections
     }
 
+    /// Different pages that were referred to.
+    pub fn distinct_pages(&self) -> u64 {
+        self.numbers.len() as u64
+    }
+
     /// What came of it.
     pub fn finish(self) -> Compared {
         Compared {
             references: self.comparison.references(),
             requests: self.comparison.requests(),
-            distinct_pages: self.numbers.len() as u64,
+            distinct_pages: self.distinct_pages(),
             outcomes: self.comparison.outcomes(),
         }
     }
