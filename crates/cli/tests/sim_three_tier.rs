@@ -20,7 +20,7 @@ fn approaches(outcome: &Value) -> Vec<Value> {
 
 #[test]
 fn approaches_are_compared_until_nfa_has_collected_enough() {
-    let small = [&SMALL[..], &["--also-written", "0.3", "--collections", "500"]].concat();
+    let small = [&SMALL[..], &["--also-written", "0.3", "--collections", "500", "--drops", "32"]].concat();
     let outcome = run(&small);
     let rows = approaches(&outcome);
     assert_eq!(
@@ -46,7 +46,7 @@ fn approaches_are_compared_until_nfa_has_collected_enough() {
     }
     assert_eq!(outcome, run(&small), "the same options give the same figures");
     let text = mezz(&[&["sim", "three-tier"], &small[..]].concat()).expect(0).stdout;
-    assert!(text.contains("lpd, d = 1024") && text.contains("928 logical pages"), "{text}");
+    assert!(text.contains("lpd, d = 32") && text.contains("928 logical pages"), "{text}");
 }
 
 #[test]

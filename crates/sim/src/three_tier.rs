@@ -1,9 +1,9 @@
 //! BL, LPD and NFA ([`mezzanine_ssd::three_tier`]) under requests shaped like the buffer traces of the paper.
 //!
-//! The traces themselves are not public: the authors recorded those of TPC-C and TPC-H, and were given that of
-//! TPC-E. What stands for them are streams of page references of this project's generators, over databases of
-//! the published sizes. A stream goes on until NFA has collected as many blocks as the paper says it did, so that
-//! all approaches have to do with as much as theirs had.
+//! The traces themselves are not public: the authors recorded those of TPC-C and TPC-H, and were given that
+//! of TPC-E. What stands for them are streams of page references of this project's generators, over databases
+//! of the published sizes. A stream goes on until NFA has collected as many blocks as the paper says it did,
+//! so that all approaches have to do with as much as theirs had.
 
 use mezzanine_ssd::ConfigError;
 use mezzanine_ssd::three_tier::{Approach, Comparison, FlashConfig, Outcome, TopTier};

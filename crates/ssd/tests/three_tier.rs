@@ -1,6 +1,6 @@
-//! BL, LPD and NFA under requests drawn from seeds. Invariants checked: no version of a page is lost and no older
-//! one returned (by the driver, at every read); the array's and each approach's own (`MiddleTier::check`); what is
-//! counted adds up.
+//! BL, LPD and NFA under requests drawn from seeds. Invariants checked: no version of a page is lost and no
+//! older one returned (by the driver, at every read); the array's and each approach's own
+//! (`MiddleTier::check`); what is counted adds up.
 #![allow(clippy::unwrap_used)]
 
 use mezzanine_device::memory::Random;
@@ -136,11 +136,13 @@ fn each_collection_of_nfa_frees_a_page() {
     assert!(before.collections > 1_000);
     assert_eq!(driver.tier().collected().by_moved[16], 0, "nothing was freed");
     // A victim block is dropped as a whole, so there are blocks of which nothing was moved.
-    assert!(driver.tier().collected().by_valid[16] > 0, "no block was collected that was all valid");
+    let collected = driver.tier().collected();
+    assert!(collected.by_valid[16] > 0, "no block was collected that was all valid");
+    assert!(collected.by_moved[0] >= collected.by_valid[16], "of a victim block something was moved");
 }
 
-/// Within a block all pages are used at different times, and pages that collection moved are no younger for it:
-/// what the threshold drops is what was not used.
+/// Within a block all pages are used at different times, and pages that collection moved are no younger for
+/// it: what the threshold drops is what was not used.
 #[test]
 fn what_nfa_drops_was_not_used_lately() {
     let config = small();
@@ -195,4 +197,31 @@ fn what_cannot_be_is_refused_by_its_name() {
     }
     assert_eq!(TopTier::new(0).unwrap_err().key(), "top_frames");
     assert_eq!(FlashConfig::default().logical_pages(), 59_008);
+}
+
+#[test]
+fn the_top_tier_is_lru_and_writes_what_is_dirty() {
+    let mut random = Random::new(23);
+    let mut top = TopTier::new(16).unwrap();
+    // Pages and whether they are dirty, the one that was used longest ago first.
+    let mut model: Vec<(u32, bool)> = Vec::new();
+    for _ in 0..20_000 {
+        let (page, changes) = (random.below(40) as u32, random.below(4) == 0);
+        let mut expected = Vec::new();
+        let dirty = match model.iter().position(|(known, _)| *known == page) {
+            Some(at) => model.remove(at).1,
+            None => {
+                if model.len() == 16 {
+                    let (victim, dirty) = model.remove(0);
+                    expected.extend(dirty.then(|| Request::write(victim)));
+                }
+                expected.push(Request::read(page));
+                false
+            }
+        };
+        model.push((page, dirty | changes));
+        let mut made = Vec::new();
+        top.refer(page, changes, |request| made.push(request));
+        assert_eq!(made, expected);
+    }
 }

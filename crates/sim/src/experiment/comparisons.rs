@@ -1,5 +1,5 @@
-//! Three-tier caches carried out, under each trace once. They are run at the published size, which takes seconds,
-//! and are not kept in a file.
+//! Three-tier caches carried out, under each trace once. They are run at the published size, which takes
+//! seconds, and are not kept in a file.
 
 use std::num::NonZero;
 use std::thread;
@@ -37,8 +37,8 @@ impl Comparisons {
         traces.iter().copied().filter(is_missing).collect()
     }
 
-    /// Compares the approaches under those of the traces that are missing, so many at a time; `done` is called
-    /// after each.
+    /// Compares the approaches under those of the traces that are missing, so many at a time; `done` is
+    /// called after each.
     pub(super) fn run(
         &mut self,
         traces: &[BufferTrace],

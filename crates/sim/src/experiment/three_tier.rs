@@ -1,5 +1,5 @@
-//! BL, LPD and NFA under shapes of the paper's buffer traces ("Towards an Efficient Flash-Based Mid-Tier Cache",
-//! section 4).
+//! BL, LPD and NFA under shapes of the paper's buffer traces ("Towards an Efficient Flash-Based Mid-Tier
+//! Cache", section 4).
 
 use mezzanine_ssd::three_tier::{Approach, Costs, FlashConfig, Outcome, Times, TopTier};
 

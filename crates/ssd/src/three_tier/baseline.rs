@@ -1,4 +1,5 @@
-//! BL, the baseline: a cache with indirect use of flash (section 4; what Algorithm 1 is without lines 6 to 10).
+//! BL, the baseline: a cache with indirect use of flash (section 4; what Algorithm 1 is without lines 6 to
+//! 10).
 //!
 //! The translation layer is not told that a page was evicted: its version stays valid, and is moved by
 //! collection, until the slot is written again. LPD with d = 0 does the same.

@@ -1,7 +1,7 @@
 //! The cache manager of BL and LPD: slots over a translation layer (section 3.1).
 //!
-//! A slot is a logical page of the translation layer. How a free one is found when a page comes in is what the
-//! two differ in: `baseline.rs` and `lpd.rs`.
+//! A slot is a logical page of the translation layer. How a free one is found when a page comes in is what
+//! the two differ in: `baseline.rs` and `lpd.rs`.
 //!
 //! Invariants:
 //! - *C1*: a slot is free or occupied; occupied ones have a page that maps to them and are in the LRU order.
@@ -73,8 +73,8 @@ impl Cache {
         Some(slot)
     }
 
-    /// Tells the translation layer that a slot's version is not needed, and adds it to F: with its eviction, the
-    /// page is dropped.
+    /// Tells the translation layer that a slot's version is not needed, and adds it to F: with its eviction,
+    /// the page is dropped.
     pub(super) fn delete(&mut self, slot: u32) {
         self.ftl.delete(slot);
         self.free.push(slot);

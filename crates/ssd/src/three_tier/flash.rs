@@ -1,13 +1,14 @@
-//! The flash of a middle tier: one plane, a write pointer, and counts of operations (section 3.2, Algorithm 2).
+//! The flash of a middle tier: one plane, a write pointer, and counts of operations (section 3.2, Algorithm
+//! 2).
 //!
 //! What a page holds is one word, so that tests can tell its versions apart. The spare area of a flash page
 //! has the number of whoever owns it: a slot of the cache, or a page of the database.
 //!
 //! Invariants, beside those of the array (N1 to N3), which it asserts:
-//! - *F1*: at most one block is open, the one that the write pointer is in. What collection moves goes there as
-//!   well.
+//! - *F1*: at most one block is open, the one that the write pointer is in. What collection moves goes there
+//!   as well.
 //! - *F2*: collection takes a block, moves or drops all that is valid in it and erases it before it takes the
-//!   next. It programs at most as many pages as it erases, so a free block at its beginning is enough.
+//!   next. It programs fewer pages than it erases: a free block at its beginning is enough, and it frees a page.
 
 use serde::Serialize;
 
@@ -45,8 +46,8 @@ impl Default for FlashConfig {
 }
 
 impl FlashConfig {
-    /// With the watermarks of section 4. Shares of blocks are rounded down: "at or below 25.6 blocks" is at or
-    /// below 25, and the paper's 59,008 logical pages follow from a reserve of 51.
+    /// With the watermarks of section 4. Shares of blocks are rounded down: "at or below 25.6 blocks" is at
+    /// or below 25, and the paper's 59,008 logical pages follow from a reserve of 51.
     pub fn with_blocks(blocks: u32, pages_per_block: u32) -> Self {
         Self { blocks, pages_per_block, low_watermark: blocks / 20, high_watermark: blocks / 10 }
     }
@@ -206,8 +207,8 @@ impl Flash {
         self.array.array().invalidate(at);
     }
 
-    /// The garbage block of the greedy policy: the fully written block with the fewest valid pages, and how many
-    /// those are. The one with the write pointer is none.
+    /// The garbage block of the greedy policy: the fully written block with the fewest valid pages, and how
+    /// many those are. The one with the write pointer is none.
     pub(super) fn fewest_valid(&mut self) -> Option<(u32, u32)> {
         let mut array = self.array.array();
         let block = array.fewest_valid(PLANE)?;
@@ -219,6 +220,11 @@ impl Flash {
         let blocks = 0..self.config.blocks;
         let array = self.array.array();
         blocks.filter(|block| array.state(*block) == BlockState::Closed).min_by_key(|block| key(*block))
+    }
+
+    /// Whether a block is fully written.
+    pub(super) fn is_written(&mut self, block: u32) -> bool {
+        self.array.array().state(block) == BlockState::Closed
     }
 
     /// Begins to collect a block (F2). Operations count as collection until it is erased.
@@ -235,7 +241,9 @@ impl Flash {
         self.operations().erases += 1;
         let block = self.taken.take().expect("F2: a block that was taken is erased");
         assert!(self.array.array().erase(block, ENDURANCE), "flash does not wear out here");
-        self.collected.by_moved[std::mem::take(&mut self.moved)] += 1;
+        let moved = std::mem::take(&mut self.moved);
+        assert!(moved < self.config.pages_per_block as usize, "F2: collecting block {block} freed nothing");
+        self.collected.by_moved[moved] += 1;
     }
 
     pub(super) fn collected(&self) -> &Collected {

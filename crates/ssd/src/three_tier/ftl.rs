@@ -1,11 +1,11 @@
-//! The translation layer under BL and LPD: page mapping, out-of-place updates, collection in batches between two
-//! watermarks (sections 1.1, 3.1 and 4).
+//! The translation layer under BL and LPD: page mapping, out-of-place updates, collection in batches between
+//! two watermarks (sections 1.1, 3.1 and 4).
 //!
-//! It is not the one of a drive (`crate::ftl`). That one spreads collection evenly over what is programmed, moves
-//! what is valid to blocks of its own and holds back blocks besides; here a batch goes on until the high
-//! watermark is reached, and moved pages share the write pointer. Both follow from the paper's sizes: the slots
-//! of the cache take all flash but the reserve, so with all slots in use the high watermark is out of reach as
-//! long as one block is open, and a batch ends when no block has an invalid page left.
+//! It is not the one of a drive (`crate::ftl`). That one spreads collection evenly over what is programmed,
+//! moves what is valid to blocks of its own and holds back blocks besides; here a batch goes on until the
+//! high watermark is reached, and moved pages share the write pointer. Both follow from the paper's sizes:
+//! the slots of the cache take all flash but the reserve, so with all slots in use the high watermark is out
+//! of reach as long as one block is open, and a batch ends when no block has an invalid page left.
 //!
 //! Invariant *L1*: a flash page is valid if and only if the map names it.
 

@@ -1,5 +1,5 @@
-//! LPD, logical page drop: cold pages are dropped ahead of need, and the translation layer is told (section 3.1,
-//! Algorithm 1).
+//! LPD, logical page drop: cold pages are dropped ahead of need, and the translation layer is told (section
+//! 3.1, Algorithm 1).
 
 use super::cache::{Allocate, Cache};
 

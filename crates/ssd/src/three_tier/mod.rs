@@ -1,12 +1,13 @@
 //! Three-tier caches on flash: BL, LPD and NFA.
 //!
-//! The top tier is a buffer pool in memory, the bottom tier a disk; the middle tier is a cache on flash, and the
-//! subject. Source: "Towards an Efficient Flash-Based Mid-Tier Cache" (DEXA 2012); each file here is a part of it,
-//! to be read beside it. What the paper leaves open is decided in `docs/decisions/0029-three-tier-caches.md`.
+//! The top tier is a buffer pool in memory, the bottom tier a disk; the middle tier is a cache on flash, and
+//! the subject. Source: "Towards an Efficient Flash-Based Mid-Tier Cache" (DEXA 2012); each file here is a
+//! part of it, to be read beside it. What the paper leaves open is decided in
+//! `docs/decisions/0029-three-tier-caches.md`.
 //!
 //! `baseline` and `lpd` are ways to find a slot in the same cache manager (`cache`), over a translation layer
-//! (`ftl`); `nfa` has neither. All three are over the same flash (`flash`), which is [`crate::nand::Array`] with
-//! a write pointer. Times are sums of the costs of operations ([`Costs`]): nothing overlaps.
+//! (`ftl`); `nfa` has neither. All three are over the same flash (`flash`), which is [`crate::nand::Array`]
+//! with a write pointer. Times are sums of the costs of operations ([`Costs`]): nothing overlaps.
 //!
 //! ```
 //! use mezzanine_ssd::three_tier::{Approach, Costs, Driver, FlashConfig, Request};

@@ -6,9 +6,10 @@
 //!
 //! Invariants:
 //! - *A1*: a flash page is valid if and only if the map names it, so a page has one version here at most.
-//! - *A2*: a valid page that is not dirty has what disk has; a dirty one is written to disk when it is dropped.
+//! - *A2*: a valid page that is not dirty has what disk has; a dirty one is written to disk when it is
+//!   dropped.
 //! - *A3*: collecting a block frees at least one page.
-//! - *A4*: no valid page was used later than its block.
+//! - *A4*: a block that is fully written was last used when the latest of its pages was.
 
 use crate::ConfigError;
 
@@ -17,8 +18,8 @@ use super::disk::{Disk, slot_of};
 use super::flash::{Collected, Flash, FlashConfig};
 use super::{Found, MiddleTier};
 
-/// The block management structures, flash page by flash page and block by block. Validity follows from the map
-/// (A1), and a valid page's address (BTA) is in the spare area.
+/// The block management structures, flash page by flash page and block by block. Validity follows from the
+/// map (A1), and a valid page's address (BTA) is in the spare area.
 #[derive(Debug)]
 struct Blocks {
     /// Of each flash page, whether its page is newer than disk has it.
@@ -98,8 +99,8 @@ impl Nfa {
     fn collect(&mut self) -> bool {
         // Line 1.
         let Some((mut block, valid)) = self.flash.fewest_valid() else { return false };
-        // Lines 2 to 4. That the block with the fewest valid pages is all valid says that every block is, so it
-        // makes no difference to the choice whether pages that have become invalid count as used.
+        // Lines 2 to 4. That the block with the fewest valid pages is all valid says that every block is, so
+        // it makes no difference to the choice whether pages that have become invalid count as used.
         if valid == self.flash.config().pages_per_block {
             block = self.flash.least(|block| self.blocks.block_used[block as usize]).unwrap_or(block);
             self.threshold = self.blocks.block_used[block as usize];
@@ -194,9 +195,11 @@ impl MiddleTier for Nfa {
             if self.flash.owner(at) != Some(page as u32) {
                 return Err(format!("A1: page {page} is in flash page {at}, which is another's"));
             }
-            let block = self.flash.block_of(at);
-            if self.blocks.used[at as usize] > self.blocks.block_used[block as usize] {
-                return Err(format!("A4: flash page {at} was used later than its block {block}"));
+        }
+        for block in 0..self.flash.config().blocks {
+            let latest = self.flash.pages_of(block).map(|at| self.blocks.used[at as usize]).max();
+            if self.flash.is_written(block) && latest != Some(self.blocks.block_used[block as usize]) {
+                return Err(format!("A4: block {block} was not last used when its pages were"));
             }
         }
         Ok(())

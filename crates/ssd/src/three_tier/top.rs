@@ -67,8 +67,8 @@ impl TopTier {
         })
     }
 
-    /// The database refers to a page, and perhaps changes it. What comes of it for the middle tier is handed to
-    /// `request`, in order: a dirty page that makes room, and the page itself.
+    /// The database refers to a page, and perhaps changes it. What comes of it for the middle tier is handed
+    /// to `request`, in order: a dirty page that makes room, and the page itself.
     pub fn refer(&mut self, page: u32, changes: bool, mut request: impl FnMut(Request)) {
         if let Some(frame) = slot_of(&mut self.frames, page).checked_sub(1) {
             self.order.used(frame);
