@@ -10,6 +10,7 @@ mod source;
 mod mrc;
 mod run;
 mod sweep;
+mod three_tier;
 mod timed;
 
 use clap::{Args, Subcommand};
@@ -54,6 +55,9 @@ pub(crate) enum SimVerb {
     /// Run many designs, sizes and parameters on traces, on all cores; resumable and shardable.
     #[command(after_help = sweep::EXAMPLES)]
     Sweep(Box<sweep::SweepArgs>),
+    /// Compare caches on flash that collect its blocks: over a translation layer (bl, lpd) and without (nfa).
+    #[command(after_help = three_tier::EXAMPLES)]
+    ThreeTier(Box<three_tier::ThreeTierArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -139,6 +143,7 @@ pub(crate) fn run(verb: &SimVerb, json: bool) -> Result<(), Failure> {
         SimVerb::Run(args) => run::run(args, json),
         SimVerb::Mrc(args) => mrc::run(args, json),
         SimVerb::Sweep(args) => sweep::run(args, json),
+        SimVerb::ThreeTier(args) => three_tier::run(args, json),
     }
 }
 

@@ -20,18 +20,20 @@ fn the_list_has_the_tables_and_figures_and_where_they_are() {
     assert_eq!(of("face.table4")["item"], "Table 4");
     assert_eq!(of("face.table4")["points"], 10);
     assert_eq!(of("face.table1")["points"], 0);
+    assert_eq!((&of("nfa.table1")["points"], &of("nfa.fig5")["points"]), (&0.into(), &3.into()));
     let text = mezz(&["experiment", "list"]).expect(0).stdout;
     assert!(text.contains("face.fig13") && text.contains("slides.table5"), "{text}");
 }
 
 #[test]
 fn what_is_computed_gets_a_verdict_for_each_statement() {
-    let reports = json(&["experiment", "run", "face.breakeven", "face.table1"]);
+    let reports = json(&["experiment", "run", "nfa.table1", "face.breakeven", "face.table1"]);
     let statements = |report: usize| reports[report]["statements"].as_array().unwrap().clone();
     // In the order of the list, whatever the order of the command line.
     assert_eq!(reports[0]["id"], "face.table1");
     assert_eq!(statements(0).len(), 6);
-    for statement in statements(0).iter().chain(&statements(1)) {
+    assert_eq!(statements(2).len(), 3);
+    for statement in [0, 1, 2].into_iter().flat_map(statements) {
         assert_eq!(statement["verdict"], "reproduced", "{statement:#}");
     }
     let text = mezz(&["experiment", "run", "face.breakeven"]).expect(0).stdout;

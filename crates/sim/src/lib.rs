@@ -5,6 +5,7 @@
 //! log and a redo pointer, and the host that ships for PostgreSQL, with its processes, its marker and its
 //! memory. [`policy`] runs a design's replacement alone on a trace, for its hit ratio. [`timed`] runs the
 //! engine under a database's clients and buffer pool, over modelled devices, for throughput and latency.
+//! [`three_tier`] runs caches that know the inside of their flash, which are not the engine's.
 //! [`experiment`] compares what comes out with what was published.
 //!
 //! *Architecture invariant:* nothing here reimplements what it tests. Devices are replaced, the code above
@@ -19,6 +20,8 @@ mod hollow;
 pub mod policy;
 
 pub mod timed;
+
+pub mod three_tier;
 
 pub mod experiment;
 

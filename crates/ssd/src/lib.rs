@@ -1,16 +1,17 @@
 //! A flash drive from the inside.
 //!
-//! From the bottom up: [`nand`] is the flash array, with erase before write and pages programmed in order, and
-//! channels and planes that are busy for as long as their operations take; the translation layer maps units of
-//! the host to it, collects blocks, levels wear and keeps its map; the write buffer is none, volatile or durable;
-//! [`Ssd`] is the drive, which times operations of a host
-//! ([`Timing`](mezzanine_device::model::Timing)) in virtual or in real time.
+//! From the bottom up: [`nand`] is the flash array, with erase before write and pages programmed in order,
+//! and channels and planes that are busy for as long as their operations take; the translation layer maps
+//! units of the host to it, collects blocks, levels wear and keeps its map; the write buffer is none,
+//! volatile or durable; [`Ssd`] is the drive, which times operations of a host
+//! ([`Timing`](mezzanine_device::model::Timing)) in virtual or in real time. Beside it, [`three_tier`] has
+//! caches between a buffer pool and a disk, one of which manages the array itself.
 //!
-//! Sources: "Durable Write Cache in Flash Memory SSD for Relational and NoSQL Databases" (SIGMOD 2014), sections
-//! 2.3 and 3, and "Towards an Efficient Flash-Based Mid-Tier Cache" (DEXA 2012).
+//! Sources: "Durable Write Cache in Flash Memory SSD for Relational and NoSQL Databases" (SIGMOD 2014),
+//! sections 2.3 and 3, and "Towards an Efficient Flash-Based Mid-Tier Cache" (DEXA 2012).
 //!
-//! *Architecture invariant:* nothing here knows about pages of a database, tiers or volumes, and no server links
-//! it.
+//! *Architecture invariant:* nothing here knows the engine, its tier or volumes, and no server links it. Of a
+//! database [`three_tier`] alone knows that it has pages.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -32,6 +33,8 @@ mod drive;
 mod model;
 
 mod work;
+
+pub mod three_tier;
 
 pub use config::{
     CacheConfig, CacheKind, Collection, FlushRule, FlushTime, FtlConfig, HostConfig, STREAMS_MAX, SsdConfig,

@@ -96,6 +96,18 @@ pub(super) fn report(report: &Report) -> String {
             bed.scale, bed.seconds, bed.seed
         );
     }
+    for stream in &report.streams {
+        let count = |value: u64| number(value as f64, 0);
+        let _ = writeln!(
+            text,
+            "ours: published sizes; for the {} trace stand {} references to {} pages, seed {}: {} requests",
+            stream.trace,
+            count(stream.references),
+            count(stream.distinct_pages),
+            stream.seed,
+            count(stream.requests)
+        );
+    }
     // The scale stands beside each figure.
     let whose = report.bed.map_or_else(|| "ours".to_owned(), |bed| format!("ours, 1/{}", bed.scale));
     for line in &report.statements {

@@ -42,7 +42,7 @@ pub(crate) fn run(verb: &TraceVerb, json: bool) -> Result<(), Failure> {
 }
 
 /// How often progress is shown.
-const REQUESTS_A_LOOK: u64 = 1 << 18;
+pub(crate) const REQUESTS_A_LOOK: u64 = 1 << 18;
 
 /// A page size on the command line; the formats have 32 bits for it.
 pub(crate) fn page_size(text: &str) -> Result<Size, String> {

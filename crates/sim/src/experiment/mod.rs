@@ -12,6 +12,7 @@ mod published;
 mod answers;
 mod verdict;
 
+mod comparisons;
 mod kept;
 mod points;
 mod runs;
@@ -22,6 +23,7 @@ mod block_cache;
 mod costs;
 mod drives;
 mod restart;
+mod three_tier;
 mod versions;
 
 mod reasons;
@@ -30,13 +32,15 @@ mod report;
 use std::num::NonZero;
 
 use answers::Answers;
+use comparisons::Comparisons;
 pub use points::Measured;
 use points::Point;
 pub use published::{Along, Claim, Document, Mark, Op, Published, Source, Statement};
-pub use report::{Line, Report};
+pub use report::{Line, Report, Stream};
 pub use runs::{Bed, LeftAside, RunError, Runs, SCALE_MAX};
 pub use verdict::{NEAR_PART, NEAR_POINTS, Ours, Part, Verdict};
 
+use crate::three_tier::BufferTrace;
 use crate::timed::Refusal;
 
 /// Where an experiment's answers come from.
@@ -45,6 +49,8 @@ enum Work {
     Computed(fn(&Source, &mut Answers)),
     /// From points in virtual time.
     Timed { points: fn() -> Vec<Point>, answers: fn(&Runs, &mut Answers) },
+    /// From three-tier caches under these traces of the paper.
+    ThreeTier { traces: &'static [BufferTrace], answers: fn(&Comparisons, &mut Answers) },
 }
 
 /// An experiment.
@@ -60,6 +66,14 @@ const fn computed(id: &'static str, answers: fn(&Source, &mut Answers)) -> Exper
 
 const fn timed(id: &'static str, points: fn() -> Vec<Point>, answers: fn(&Runs, &mut Answers)) -> Experiment {
     Experiment { id, work: Work::Timed { points, answers } }
+}
+
+const fn three_tier(
+    id: &'static str,
+    traces: &'static [BufferTrace],
+    answers: fn(&Comparisons, &mut Answers),
+) -> Experiment {
+    Experiment { id, work: Work::ThreeTier { traces, answers } }
 }
 
 /// Every experiment, in the order in which they are listed.
@@ -84,6 +98,12 @@ pub const CATALOGUE: &[Experiment] = &[
     computed("slides.ssd_table", drives::table),
     computed("slides.mvfifo_example", versions::example),
     timed("slides.table5", costs::slides_table_5_points, costs::slides_table_5),
+    computed("nfa.table1", three_tier::table_1),
+    three_tier("nfa.fig5", &BufferTrace::ALL, three_tier::figure_5),
+    three_tier("nfa.fig6", &BufferTrace::ALL, three_tier::figure_6),
+    three_tier("nfa.fig7", &[BufferTrace::Tpcc], three_tier::figure_7),
+    three_tier("nfa.fig8", &[BufferTrace::Tpcc], three_tier::figure_8),
+    three_tier("nfa.fig9", &[BufferTrace::Tpcc], three_tier::figure_9),
 ];
 
 /// The experiment with this id.
@@ -97,16 +117,25 @@ pub fn left_aside(experiments: &[&Experiment], runs: &Runs) -> LeftAside {
 }
 
 impl Experiment {
-    /// How many points in virtual time it needs beyond those that are there or kept.
+    /// How many points it needs beyond those that are there or kept: runs in virtual time, and comparisons of
+    /// three-tier caches under a trace.
     pub fn points_missing(&self, runs: &mut Runs) -> usize {
         let points = self.points();
         runs.take_kept(&points);
-        runs.missing(points).len()
+        runs.missing(points).len() + runs.comparisons.missing(self.traces()).len()
+    }
+
+    /// Traces that three-tier caches are compared under.
+    fn traces(&self) -> &'static [BufferTrace] {
+        match self.work {
+            Work::ThreeTier { traces, .. } => traces,
+            Work::Computed(_) | Work::Timed { .. } => &[],
+        }
     }
 
     fn points(&self) -> Vec<Point> {
         match self.work {
-            Work::Computed(_) => Vec::new(),
+            Work::Computed(_) | Work::ThreeTier { .. } => Vec::new(),
             Work::Timed { points, .. } => points(),
         }
     }
@@ -147,15 +176,24 @@ impl Experiment {
                 runs.run(points(), threads, done)?;
                 answer(runs, &mut answers);
             }
+            Work::ThreeTier { traces, answers: answer } => {
+                let seed = runs.bed().seed;
+                runs.comparisons.run(traces, seed, threads, done);
+
+                answer(&runs.comparisons, &mut answers);
+            }
         }
         let bed = self.is_timed().then(|| *runs.bed());
-        Ok(Report::new(published, source, answers.in_order(source), bed))
+        let streams = runs.comparisons.streams(self.traces(), runs.bed().seed);
+        Ok(Report::new(published, source, answers.in_order(source), bed, streams))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::three_tier::Until;
 
     #[test]
     fn every_experiment_has_figures_and_every_figure_an_experiment() {
@@ -166,6 +204,18 @@ mod tests {
         }
         for id in ids {
             assert!(find(id).is_some(), "nobody answers {id}");
+        }
+    }
+
+    #[test]
+    fn three_tier_caches_answer_every_statement() {
+        let published = Published::shipped();
+        let mut runs = Runs::new(Bed::default());
+        runs.comparisons.until = Until { collections: 40, ..Until::PUBLISHED };
+        for experiment in CATALOGUE.iter().filter(|experiment| experiment.id.starts_with("nfa.")) {
+            let report = experiment.run(&published, &mut runs, NonZero::<usize>::MIN, &|| {}).unwrap();
+            assert_eq!(report.streams.len(), experiment.traces().len(), "{}", experiment.id);
+            assert_eq!(experiment.points_missing(&mut runs), 0, "{}", experiment.id);
         }
     }
 }

@@ -22,8 +22,25 @@ pub struct Report {
     pub item: String,
     /// How it was run; nothing for what is computed from models and sizes.
     pub bed: Option<Bed>,
+    /// Of three-tier caches: what stands for the paper's traces.
+    pub streams: Vec<Stream>,
     /// Its statements.
     pub statements: Vec<Line>,
+}
+
+/// Page references that stand for a trace, and what the top tier made of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stream {
+    /// Name of the trace.
+    pub trace: &'static str,
+    /// Where its randomness begins.
+    pub seed: u64,
+    /// References of the database.
+    pub references: u64,
+    /// Different pages that they are for.
+    pub distinct_pages: u64,
+    /// Requests that they made of each middle tier.
+    pub requests: u64,
 }
 
 /// A statement, published and ours.
@@ -46,7 +63,13 @@ pub struct Line {
 }
 
 impl Report {
-    pub(super) fn new(published: &Published, source: &Source, ours: Vec<Ours>, bed: Option<Bed>) -> Self {
+    pub(super) fn new(
+        published: &Published,
+        source: &Source,
+        ours: Vec<Ours>,
+        bed: Option<Bed>,
+        streams: Vec<Stream>,
+    ) -> Self {
         let lines = source.statements.iter().zip(ours).map(|(statement, ours)| {
             let verdict = judge(statement, &ours);
             let explained = verdict != Verdict::Reproduced;
@@ -67,6 +90,7 @@ impl Report {
             section: source.section.clone(),
             item: source.item.clone(),
             bed,
+            streams,
             statements: lines.collect(),
         }
     }

@@ -9,6 +9,7 @@ use std::thread;
 use mezzanine_device::model::{self, Model};
 use serde::{Deserialize, Serialize};
 
+use super::comparisons::Comparisons;
 use super::kept::{Found, Kept, Why};
 use super::points::{Measured, Point, System};
 use crate::timed::{self, Configuration, Outcome, Refusal, Setup, WarmUp, Workload};
@@ -83,6 +84,8 @@ pub struct Runs {
     bed: Bed,
     done: Vec<(Point, Measured)>,
     kept: Option<Kept>,
+    /// Three-tier caches, which are no points and are not kept.
+    pub(super) comparisons: Comparisons,
 }
 
 /// Points that were asked for and are in the file, but are to be run again, by the reason.
@@ -108,7 +111,7 @@ pub enum RunError {
 impl Runs {
     /// Nothing yet.
     pub fn new(bed: Bed) -> Self {
-        Self { bed, done: Vec::new(), kept: None }
+        Self { bed, done: Vec::new(), kept: None, comparisons: Comparisons::default() }
     }
 
     /// What a file has, which points are added to. It is created if it is not there.

@@ -95,6 +95,19 @@ impl<'s> Array<'s> {
             candidate = block.next;
         }
         let block = best.checked_sub(1)?;
+        self.begin(plane, block);
+        Some(block)
+    }
+
+    /// Takes the block of a plane that was erased first, whatever its wear.
+    pub fn open_first_erased(&mut self, plane: u32) -> Option<u32> {
+        let block = self.planes[plane as usize].erased_head.checked_sub(1)?;
+        self.begin(plane, block);
+        Some(block)
+    }
+
+    /// An erased block is programmed from now on.
+    fn begin(&mut self, plane: u32, block: u32) {
         self.remove_erased(plane, block);
         let opened = &mut self.blocks[block as usize];
         debug_assert!(
@@ -102,7 +115,6 @@ impl<'s> Array<'s> {
             "N1: a block is erased before it is programmed"
         );
         opened.state = BlockState::Open as u32;
-        Some(block)
     }
 
     /// Programs the next page of an open block with units of these owners, the last ones padding if there are

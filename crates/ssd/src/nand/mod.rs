@@ -13,11 +13,14 @@
 
 mod lists;
 
+mod owned;
+
 mod timing;
 
 use bytemuck::{Pod, Zeroable};
 
 pub use lists::Array;
+pub use owned::OwnedArray;
 pub(crate) use timing::{NandClock, NandTimes};
 
 /// Open blocks of a plane: one for each stream of the host, one for units that collection has moved, one for
