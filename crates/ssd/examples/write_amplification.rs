@@ -9,8 +9,8 @@ use std::time::Instant;
 use mezzanine_device::model::{OperationKind, Timing};
 use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, Condition, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
-    NandTimings, Ssd, SsdConfig,
+    CacheConfig, CacheKind, Collection, Condition, DumpConfig, FlushRule, FlushTime, FtlConfig, Geometry,
+    HostConfig, NandTimings, Ssd, SsdConfig,
 };
 
 fn main() {
@@ -49,6 +49,7 @@ fn main() {
             buffer_bytes: 8 << 20,
             flush: FlushRule::OrderingPoint,
             flush_us: FlushTime::Same(0.0),
+            dump: Some(DumpConfig { hold_up_ms: 1e4, mb_per_s: 1600.0 }),
             reads_take_frames: false,
         },
         host: HostConfig {

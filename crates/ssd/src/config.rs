@@ -147,6 +147,8 @@ pub struct CacheConfig {
     pub flush: FlushRule,
     /// What the firmware takes for a flush besides what it writes.
     pub flush_us: FlushTime,
+    /// What the capacitors of a durable cache carry.
+    pub dump: Option<DumpConfig>,
     /// Whether a read needs a frame of the buffer too, and waits while all are dirty (section 2 of the
     /// DuraSSD paper: reads blocked by writes).
     pub reads_take_frames: bool,
@@ -190,6 +192,7 @@ impl SsdConfig {
         self.timings.check()?;
         self.ftl.check(&self.geometry)?;
         self.cache.check(&self.geometry)?;
+        self.cache.check_dump(&self.geometry, self.ftl.dirty_entries_max)?;
         self.host.check()?;
         let unit = u64::from(self.geometry.unit_bytes);
         if self.capacity_bytes == 0 || self.capacity_bytes % unit != 0 {
@@ -248,7 +251,9 @@ impl SsdConfig {
         // Less than a page of garbage stays in a block; a unit in the buffer has its version of before in flash.
         let rest = u64::from(self.geometry.blocks()) * u64::from(self.geometry.units_per_page() - 1);
         let buffered = u64::from(self.buffer_frames());
-        (planes * per_plane + bad) * u64::from(self.geometry.units_per_block()) + rest + buffered
+        // So have two pages of the map.
+        let map = 2 * u64::from(self.geometry.units_per_page());
+        (planes * per_plane + bad) * u64::from(self.geometry.units_per_block()) + rest + buffered + map
     }
 
     /// Units that the map's pages and its journal take on flash.
@@ -308,7 +313,47 @@ impl FtlConfig {
     }
 }
 
+/// What capacitors carry when the power fails.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DumpConfig {
+    /// How long.
+    pub hold_up_ms: f64,
+    /// How fast the dump area is written meanwhile, in 10^6 bytes per second.
+    pub mb_per_s: f64,
+}
+
 impl CacheConfig {
+    /// Bytes that the capacitors carry to the dump area.
+    pub fn dump_bytes_max(&self) -> Option<u64> {
+        self.dump.map(|dump| (dump.hold_up_ms * dump.mb_per_s * 1e3) as u64)
+    }
+
+    fn check_dump(&self, geometry: &Geometry, dirty_entries_max: u32) -> Result<(), ConfigError> {
+        let Some(dump) = self.dump else {
+            let needed = self.kind == CacheKind::Durable;
+            let reason = "is missing: a durable cache needs hold_up_ms and mb_per_s of its capacitors";
+            return if needed { Err(ConfigError::new("dump", reason.to_owned())) } else { Ok(()) };
+        };
+        for (key, value) in [("hold_up_ms", dump.hold_up_ms), ("mb_per_s", dump.mb_per_s)] {
+            if !(value.is_finite() && value > 0.0 && value <= 1e6) {
+                return Err(ConfigError::new(key, format!("must be above 0 and at most 10^6, not {value}")));
+            }
+        }
+        let frames = self.buffer_bytes / u64::from(geometry.unit_bytes);
+        let bytes = frames * (u64::from(geometry.unit_bytes) + 4)
+            + u64::from(dirty_entries_max) * u64::from(crate::ftl::JOURNAL_ENTRY_BYTES);
+        let carried = self.dump_bytes_max().unwrap_or(0);
+        if bytes > carried {
+            let reason = format!(
+                "carries {carried} bytes, and buffer and changed entries of the map are {bytes}: a smaller \
+                 buffer_bytes or dirty_entries_max, or more hold_up_ms"
+            );
+            return Err(ConfigError::new("dump", reason));
+        }
+        Ok(())
+    }
+
     fn check(&self, geometry: &Geometry) -> Result<(), ConfigError> {
         let least = u64::from(geometry.page_bytes) * 2;
         if self.buffer_bytes < least || self.buffer_bytes > 1 << 36 {

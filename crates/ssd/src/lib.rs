@@ -30,6 +30,8 @@ mod state;
 
 mod drive;
 
+pub mod power;
+
 mod model;
 
 mod work;
@@ -37,7 +39,8 @@ mod work;
 pub mod three_tier;
 
 pub use config::{
-    CacheConfig, CacheKind, Collection, FlushRule, FlushTime, FtlConfig, HostConfig, STREAMS_MAX, SsdConfig,
+    CacheConfig, CacheKind, Collection, DumpConfig, FlushRule, FlushTime, FtlConfig, HostConfig, STREAMS_MAX,
+    SsdConfig,
 };
 pub use counters::Counters;
 pub use drive::{Condition, Ssd};

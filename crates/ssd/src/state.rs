@@ -22,6 +22,11 @@ pub(crate) struct Words {
     pub(crate) link_free_at: u64,
     /// From when on commands may begin that have to wait for a flush.
     pub(crate) flushed_at: u64,
+    /// When the frame that was released last became free: frames are freed in their order.
+    pub(crate) free_from: u64,
+    /// The latest time by which frames were released: what they took the place of may be erased, so nothing
+    /// begins before it.
+    pub(crate) settled_at: u64,
     /// Units written since the last flush.
     pub(crate) units_since_flush: u64,
     /// Commands so far.
@@ -141,6 +146,10 @@ impl Layout {
         let vouched = part(&self.vouched);
         let array = Array::new(config.geometry, planes, blocks, heads, spare, vouched, closings);
         let clock = NandClock::new(times, channels, tournament);
-        Parts { words, queue, ftl: Ftl { config: config.ftl, array, clock, map, frames, journal, counters } }
+        Parts {
+            words,
+            queue,
+            ftl: Ftl { config: config.ftl, array, clock, map, frames, journal, counters, record: None },
+        }
     }
 }

@@ -7,8 +7,8 @@
 use mezzanine_device::model::{Operation, OperationKind, Timing};
 use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, Condition, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
-    NandTimings, Ssd, SsdConfig,
+    CacheConfig, CacheKind, Collection, Condition, DumpConfig, FlushRule, FlushTime, FtlConfig, Geometry,
+    HostConfig, NandTimings, Ssd, SsdConfig,
 };
 
 fn drawn(random: &mut Random) -> SsdConfig {
@@ -45,6 +45,7 @@ fn drawn(random: &mut Random) -> SsdConfig {
             buffer_bytes: u64::from(geometry.page_bytes) * random.between(2, 20),
             flush: *random.pick(&[FlushRule::Drain, FlushRule::OrderingPoint]),
             flush_us: FlushTime::Same(100.0),
+            dump: Some(DumpConfig { hold_up_ms: 1e4, mb_per_s: 1600.0 }),
             reads_take_frames: random.chance(1, 2),
         },
         host: HostConfig {
@@ -70,7 +71,6 @@ fn random_operations_leave_every_invariant_in_place() {
     for seed in 0..1000 {
         let mut random = Random::new(seed);
         let config = drawn(&mut random);
-        eprintln!("{seed}");
         let ssd = Ssd::new(config).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let mut state = ssd.idle();
         let condition = *random.pick(&[Condition::Fresh, Condition::Filled, Condition::Steady]);

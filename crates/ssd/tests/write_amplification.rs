@@ -8,8 +8,8 @@
 use mezzanine_device::model::{OperationKind, Timing};
 use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, Condition, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
-    NandTimings, Ssd, SsdConfig,
+    CacheConfig, CacheKind, Collection, Condition, DumpConfig, FlushRule, FlushTime, FtlConfig, Geometry,
+    HostConfig, NandTimings, Ssd, SsdConfig,
 };
 
 /// A drive of one plane whose host fills this share of what is not held back.
@@ -35,6 +35,7 @@ fn drive(blocks: u32, pages: u32, utilisation: f64, collection: Collection) -> S
             buffer_bytes: 8192,
             flush: FlushRule::Drain,
             flush_us: FlushTime::Same(0.0),
+            dump: Some(DumpConfig { hold_up_ms: 1e4, mb_per_s: 1600.0 }),
             reads_take_frames: false,
         },
         host: HostConfig {

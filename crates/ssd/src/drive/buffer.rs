@@ -35,8 +35,14 @@ impl Ssd {
             && ftl.frames[frame as usize].done_at == 0
         {
             ftl.counters.units_coalesced += 1;
-            ftl.frames[frame as usize].stream = stream;
-            return now;
+            let there = &mut ftl.frames[frame as usize];
+            there.stream = stream;
+            // The version before may still wait for the frame itself.
+            let at = now.max(there.filled_at);
+            if let Some(record) = &mut ftl.record {
+                record.rewritten(frame, at);
+            }
+            return at;
         }
         let mut at = now;
         if words.filled - words.released >= frames {
@@ -47,13 +53,31 @@ impl Ssd {
                 ftl.counters.write_stall_ns += at - now;
             }
         }
-        let frame = (words.filled % frames) as u32;
+        // What was in it before is in flash by then: another write may have waited for that already.
+        let at = at.max(ftl.frames[(words.filled % frames) as usize].done_at);
+        let frame = self.fill_frame(words, ftl, at, logical, stream);
+        if let Some(record) = &mut ftl.record {
+            record.filled(frame, logical, at);
+        }
+        at
+    }
+
+    /// Puts a unit into the next frame, which is free.
+    pub(crate) fn fill_frame(
+        &self,
+        words: &mut Words,
+        ftl: &mut Ftl<'_>,
+        at: u64,
+        logical: u32,
+        stream: u32,
+    ) -> u32 {
+        let frame = (words.filled % ftl.frames.len() as u64) as u32;
         let before = std::mem::replace(&mut ftl.map[logical as usize], Location::Buffer(frame).word());
         ftl.frames[frame as usize] =
             Frame { filled_at: at, done_at: 0, logical: logical + 1, stream, target: 0, before };
         words.filled += 1;
         words.waiting += 1;
-        at
+        frame
     }
 
     /// Gives frames to planes that are free by `now`, as long as whole pages wait.
@@ -142,10 +166,14 @@ impl Ssd {
         let (map_pages, first) = (self.config.map_pages(), self.config.logical_units());
         // A plane that has been free for a while has begun when the last of them came.
         let not_before = if must { filled_at.max(now) } else { filled_at };
-        let not_before = ftl.keep_journal(map_pages, first, not_before);
+        let not_before = ftl.keep_journal(map_pages, first, not_before.max(words.settled_at));
         let plane = ftl.first_free(stream as usize);
         let programmed = ftl.program(plane, stream as usize, &logical[..count], not_before);
         for (index, frame) in chosen.iter().enumerate() {
+            if let Some(record) = &mut ftl.record {
+                let unit = programmed.unit + index as u32;
+                record.started(*frame as u32, unit, programmed.begins_at, programmed.done_at);
+            }
             let frame = &mut ftl.frames[*frame];
             frame.target = Location::Flash(programmed.unit + index as u32).word();
             frame.done_at = programmed.done_at.max(1);
@@ -179,15 +207,28 @@ impl Ssd {
                 }
                 *word = frame.target;
                 ftl.give_up(frame.before);
+                if let Some(record) = &mut ftl.record {
+                    record.named(logical, frame.target, frame.done_at);
+                }
             }
+            if let Some(record) = &mut ftl.record {
+                record.released(number);
+            }
+            // It is free when all before it are.
+            words.free_from = words.free_from.max(frame.done_at);
+            ftl.frames[number as usize].done_at = words.free_from;
             words.released += 1;
+            words.settled_at = words.settled_at.max(now);
         }
         words.started = words.started.max(words.released);
     }
 
     /// Gives a unit up wherever it is.
-    pub(super) fn forget(&self, words: &mut Words, ftl: &mut Ftl<'_>, logical: u32) {
+    pub(super) fn forget(&self, words: &mut Words, ftl: &mut Ftl<'_>, logical: u32, now: u64) {
         let mut at = std::mem::take(&mut ftl.map[logical as usize]);
+        if at == 0 {
+            return;
+        }
         while let Location::Buffer(number) = Location::of(at) {
             let frame = &mut ftl.frames[number as usize];
             at = std::mem::take(&mut frame.before);
@@ -195,13 +236,16 @@ impl Ssd {
             let target = std::mem::take(&mut frame.target);
             if frame.done_at == 0 {
                 // It never goes to flash.
-                frame.done_at = 1;
+                frame.done_at = now.max(frame.filled_at).max(1);
                 words.waiting -= 1;
             }
             ftl.give_up(target);
         }
-        if at != 0 {
-            ftl.journal.dirty += 1;
+        // What it had may be erased from then on.
+        words.settled_at = words.settled_at.max(now);
+        ftl.journal.dirty += 1;
+        if let Some(record) = &mut ftl.record {
+            record.discarded(logical, now);
         }
         ftl.give_up(at);
     }

@@ -4,6 +4,7 @@ use mezzanine_ground::random::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
+use crate::ftl::{MAP, MOVED};
 use crate::state::Parts;
 
 use super::Ssd;
@@ -35,6 +36,33 @@ impl Ssd {
 
     pub(super) fn prepare_unused(&self, state: &mut [u64]) {
         self.prepare_zeros(state, self.condition, 1);
+    }
+
+    /// Makes a state that is all zero the one of flash that was found as it is.
+    pub(crate) fn prepare_restart(
+        &self,
+        state: &mut [u64],
+        erases: &[u32],
+        is_written: impl Fn(u32) -> bool,
+    ) {
+        let mut parts = self.parts(state);
+        self.make(&mut parts);
+        let (per_block, per_page) =
+            (self.config.geometry.units_per_block(), self.config.geometry.units_per_page());
+        let streams: Vec<usize> =
+            [MOVED, MAP].into_iter().chain(0..self.config.ftl.streams as usize).collect();
+        let written = |block: u32| {
+            let first = block * per_block;
+            let last = (first..first + per_block).rev().find(|unit| is_written(*unit));
+            last.map_or(0, |last| (last - first) / per_page * per_page + per_page)
+        };
+        let mut blocks: Vec<(u32, u32)> =
+            (0..erases.len() as u32).map(|block| (written(block), block)).collect();
+        // The one with the most room is for what collection moves.
+        blocks.sort_unstable();
+        for (written, block) in blocks {
+            parts.ftl.array.found(block, written, erases[block as usize], &streams);
+        }
     }
 
     fn prepare_zeros(&self, state: &mut [u64], condition: Condition, seed: u64) {

@@ -97,7 +97,7 @@ impl Ssd {
         if parts.words.made == 0 { Ok(()) } else { parts.ftl.check() }
     }
 
-    fn parts<'s>(&self, state: &'s mut [u64]) -> Parts<'s> {
+    pub(crate) fn parts<'s>(&self, state: &'s mut [u64]) -> Parts<'s> {
         self.layout.parts(&self.config, self.nand, state)
     }
 
@@ -215,14 +215,15 @@ impl Ssd {
     /// Gives up the units that lie in the range as a whole.
     fn discard(&self, parts: &mut Parts<'_>, now: u64, operation: Operation) -> u64 {
         let Parts { words, ftl, .. } = parts;
-        let done = self.over_link(words, now.max(words.flushed_at) + self.host.latency, 0);
+        let now = now.max(words.flushed_at) + self.host.latency;
+        let done = self.over_link(words, now, 0);
         let unit = u64::from(self.config.geometry.unit_bytes);
         let first = operation.address.div_ceil(unit);
         let units = (operation.address.saturating_add(operation.len) / unit).saturating_sub(first);
         let logical = u64::from(self.config.logical_units());
         let span = Span { first: (first % logical) as u32, units: units.min(logical) as u32 };
         for logical in self.units(span) {
-            self.forget(words, ftl, logical);
+            self.forget(words, ftl, logical, now);
             ftl.counters.units_discarded += 1;
         }
         done

@@ -3,18 +3,30 @@
 use mezzanine_device::model::{Full, Operation, OperationKind, Progress, Submitted, Ticket, Timing};
 
 use super::Ssd;
+use crate::power::Recorder;
+use crate::state::Parts;
 
-impl Timing for Ssd {
-    fn state_words(&self) -> usize {
-        self.layout.len()
+impl Ssd {
+    /// [`Timing::submit`], and has what flash and buffer hold kept. Returns when the operation is complete.
+    pub fn submit_recorded(
+        &self,
+        state: &mut [u64],
+        recorder: &mut Recorder,
+        now: u64,
+        operation: Operation,
+    ) -> u64 {
+        let mut parts = self.ready(state);
+        recorder.settle(now.max(parts.words.now));
+        parts.ftl.record = Some(recorder);
+        self.enter(&mut parts, now, operation).0
     }
 
-    fn submit(&self, state: &mut [u64], now: u64, operation: Operation) -> Result<Submitted, Full> {
-        let mut parts = self.ready(state);
+    /// When an operation is complete that arrives now, and whether it begins where one of its kind ended.
+    fn enter(&self, parts: &mut Parts<'_>, now: u64, operation: Operation) -> (u64, bool) {
         let now = now.max(parts.words.now);
         parts.words.now = now;
-        self.release(parts.words, &mut parts.ftl, now);
         self.start_waiting(parts.words, &mut parts.ftl, now);
+        self.release(parts.words, &mut parts.ftl, now);
         // A command begins when the one that came a queue's length before it is complete.
         let turn = (parts.words.commands % parts.queue.len() as u64) as usize;
         let begins = now.max(parts.queue[turn]);
@@ -23,16 +35,16 @@ impl Timing for Ssd {
         let (mut done, sequential) = match operation.kind {
             OperationKind::Read => {
                 let before = std::mem::replace(&mut parts.words.read_to, end);
-                (self.read(&mut parts, begins, span), before == operation.address)
+                (self.read(parts, begins, span), before == operation.address)
             }
             OperationKind::Write => {
                 let before = std::mem::replace(&mut parts.words.written_to, end);
                 let stream = u32::from(operation.stream);
-                let done = self.write(&mut parts, begins, span, stream, operation.through);
+                let done = self.write(parts, begins, span, stream, operation.through);
                 (done, before == operation.address)
             }
-            OperationKind::Flush => (self.flush(&mut parts, begins), false),
-            OperationKind::Discard => (self.discard(&mut parts, begins, operation), false),
+            OperationKind::Flush => (self.flush(parts, begins), false),
+            OperationKind::Discard => (self.discard(parts, begins, operation), false),
         };
         if self.config.host.ordered {
             done = done.max(parts.words.completed_at);
@@ -40,6 +52,18 @@ impl Timing for Ssd {
         parts.words.completed_at = parts.words.completed_at.max(done);
         parts.queue[turn] = done;
         parts.words.commands += 1;
+        (done, sequential)
+    }
+}
+
+impl Timing for Ssd {
+    fn state_words(&self) -> usize {
+        self.layout.len()
+    }
+
+    fn submit(&self, state: &mut [u64], now: u64, operation: Operation) -> Result<Submitted, Full> {
+        let mut parts = self.ready(state);
+        let (done, sequential) = self.enter(&mut parts, now, operation);
         Ok(Submitted { sequential, ticket: Ticket::known(done) })
     }
 

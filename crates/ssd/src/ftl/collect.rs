@@ -5,7 +5,7 @@
 //! begins when it has fewer erased blocks than it is to hold back, and from then on has as many at any time,
 //! give or take one (T3).
 
-use super::{Ftl, Location, MOVED};
+use super::{Ftl, Location, MOVED, Name};
 use crate::config::Collection;
 use crate::geometry::UNITS_PER_PAGE_MAX;
 
@@ -43,7 +43,10 @@ impl Ftl<'_> {
 
     fn choose(&mut self, plane: u32) -> bool {
         let units_per_block = self.array.geometry.units_per_block();
+        // With the last erased block in use for what is moved, as after a power cut, what is moved has to fit there.
+        let is_short = self.array.erased(plane) < 2;
         let chosen = match self.config.collection {
+            _ if is_short => self.array.fewest_valid(plane),
             Collection::Greedy => self.array.fewest_valid(plane),
             Collection::CostBenefit => self.array.best(plane, |valid, age| {
                 let used = f64::from(valid) / f64::from(units_per_block);
@@ -55,7 +58,7 @@ impl Ftl<'_> {
             // Nothing is freed by moving all of a block.
             return false;
         };
-        if let Some(cold) = self.least_worn(plane, block) {
+        if let Some(cold) = self.least_worn(plane, block).filter(|_| !is_short) {
             self.counters.wear_moves += 1;
             block = cold;
         }
@@ -121,8 +124,13 @@ impl Ftl<'_> {
         state.debt = state.debt.saturating_sub(u64::from(moved) * gain);
         if is_empty {
             (state.victim, state.debt) = (0, 0);
+            let begins_at = state.free_at;
             state.free_at += self.clock.times.erase;
             self.counters.erases += 1;
+            if let Some(record) = &mut self.record {
+                let ends_at = self.array.planes[plane as usize].free_at;
+                record.erased(block * per_block, per_block, begins_at, ends_at);
+            }
             if !self.array.erase(block, self.config.endurance_erases) {
                 self.counters.blocks_worn_out += 1;
             }
@@ -150,11 +158,14 @@ impl Ftl<'_> {
         self.counters.units_moved += units.len() as u64;
         self.journal.dirty += units.len() as u64;
         for (index, (unit, logical)) in units.iter().zip(logical).enumerate() {
-            let place = Location::Flash(programmed.unit + index as u32).word();
-            if named[index] == Location::Flash(*unit).word() {
-                self.map[*logical as usize] = place;
-            } else if let Some(word) = self.namer(*logical, *unit) {
-                *word = place;
+            let to = programmed.unit + index as u32;
+            if let Some(record) = &mut self.record {
+                record.moved(*unit, to, programmed.begins_at, programmed.done_at);
+            }
+            let is_mapped = named[index] == Location::Flash(*unit).word();
+            let name = if is_mapped { Some(Name::Map) } else { self.name_of(*logical, *unit) };
+            if let Some(name) = name {
+                self.rename(*logical, name, Location::Flash(to).word(), programmed.done_at);
             }
             self.array.invalidate(*unit);
         }

@@ -8,9 +8,13 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{Ftl, Location, MAP};
 use crate::geometry::UNITS_PER_PAGE_MAX;
+use crate::power::PlantedFault;
 
 /// Bytes of an entry of the journal: a unit of the host, and where it is.
 pub(crate) const JOURNAL_ENTRY_BYTES: u32 = 8;
+
+/// Units of the two pages of a turn.
+const HELD: usize = 2 * UNITS_PER_PAGE_MAX as usize;
 
 /// How far the map on flash is, as words that processes may share.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -24,6 +28,12 @@ pub(crate) struct Journal {
     done_at: u64,
     /// Pages of the journal written so far.
     pages: u64,
+    /// When both pages of the last turn are in flash.
+    turn_done_at: u64,
+    /// Whether the map's page of the last turn is still to be written, since the power failed in it.
+    owes_page: u64,
+    /// Where the pages that they take the place of are until then: words of the map.
+    held: [u32; HELD],
 }
 
 impl Ftl<'_> {
@@ -68,16 +78,33 @@ impl Ftl<'_> {
     }
 
     fn write_journal_page(&mut self, map_pages: u32, first: u32, now: u64) {
+        // Those that the pages of the turn before took the place of are needed until these are in flash.
+        let mut now = self.end_turn(now);
+        if std::mem::take(&mut self.journal.owes_page) != 0 {
+            // A page of the journal is written over only when the map's pages have all that it has.
+            let turn = (self.journal.pages.saturating_sub(1) % u64::from(map_pages)) as u32;
+            self.write_map_page(first, map_pages + turn, now, 0);
+            now = self.end_turn(now);
+        }
         let turn = (self.journal.pages % u64::from(map_pages)) as u32;
         self.journal.pages += 1;
-        let done_at = self.write_map_page(first, turn, now);
-        self.journal.done_at = self.journal.done_at.max(done_at);
+        self.write_map_page(first, turn, now, 0);
+        self.journal.done_at = self.journal.done_at.max(self.journal.turn_done_at);
         // The map's own page in the same turn needs nobody to wait.
-        self.write_map_page(first, map_pages + turn, now);
+        self.write_map_page(first, map_pages + turn, now, UNITS_PER_PAGE_MAX as usize);
     }
 
-    /// Writes the page with this number of those behind the units of the host.
-    fn write_map_page(&mut self, first: u32, number: u32, now: u64) -> u64 {
+    /// Gives up what the pages of the last turn took the place of, which are in flash then. Returns when.
+    fn end_turn(&mut self, now: u64) -> u64 {
+        for held in std::mem::take(&mut self.journal.held) {
+            self.give_up(held);
+        }
+        now.max(std::mem::take(&mut self.journal.turn_done_at))
+    }
+
+    /// Writes the page with this number of those behind the units of the host; what it takes the place of is
+    /// held from this place on.
+    fn write_map_page(&mut self, first: u32, number: u32, now: u64, hold_at: usize) {
         let per_page = self.array.geometry.units_per_page();
         let mut logical = [0; UNITS_PER_PAGE_MAX as usize];
         for (index, logical) in logical.iter_mut().enumerate() {
@@ -86,20 +113,43 @@ impl Ftl<'_> {
         let logical = &logical[..per_page as usize];
         let plane = self.first_free(MAP);
         let programmed = self.program(plane, MAP, logical, now);
+        let mut given_up = false;
+        if let Some(record) = &mut self.record {
+            record.map_page(programmed.unit, number, per_page, programmed.begins_at, programmed.done_at);
+            given_up = record.is_planted(PlantedFault::MapPageGivenUp);
+        }
         for (index, logical) in logical.iter().enumerate() {
             let place = Location::Flash(programmed.unit + index as u32).word();
             let before = std::mem::replace(&mut self.map[*logical as usize], place);
-            self.give_up(before);
+            match given_up {
+                true => self.give_up(before),
+                false => self.journal.hold(hold_at + index, before),
+            }
         }
         self.counters.units_of_map += u64::from(per_page);
+        self.journal.turn_done_at = self.journal.turn_done_at.max(programmed.done_at);
         self.pay(plane, per_page);
-        programmed.done_at
     }
 }
 
 impl Journal {
     /// Nothing is under way any more.
     pub(crate) fn settle(&mut self) {
-        (self.under_way, self.done_at) = (0, 0);
+        (self.under_way, self.done_at, self.turn_done_at) = (0, 0, 0);
+    }
+
+    /// Goes on behind so many pages, with so many changed entries that none of them has.
+    /// `owes_page`: the map's page of the last turn is not in flash.
+    pub(crate) fn goes_on(&mut self, pages: u64, dirty: u64, owes_page: bool) {
+        (self.pages, self.dirty, self.owes_page) = (pages, dirty, u64::from(owes_page));
+    }
+
+    /// Words that name places of pages that are needed until newer ones are in flash.
+    pub(crate) fn held(&self) -> impl Iterator<Item = u32> {
+        self.held.iter().copied()
+    }
+
+    pub(crate) fn hold(&mut self, place: usize, word: u32) {
+        self.held[place] = word;
     }
 }

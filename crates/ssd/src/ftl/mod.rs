@@ -22,6 +22,7 @@ mod place;
 use crate::config::{FtlConfig, STREAMS_MAX};
 use crate::counters::Counters;
 use crate::nand::{Array, NandClock};
+use crate::power::Recorder;
 
 pub(crate) use journal::{JOURNAL_ENTRY_BYTES, Journal};
 
@@ -81,6 +82,19 @@ pub(crate) struct Frame {
     pub(crate) before: u32,
 }
 
+/// What names a unit of flash.
+#[derive(Debug, Clone, Copy)]
+enum Name {
+    /// The map's word.
+    Map,
+    /// A frame, as the version before its own.
+    Before(u32),
+    /// A frame, as where it goes.
+    Target(u32),
+    /// The journal, as the place of a page of before.
+    Held(usize),
+}
+
 /// The translation layer over memory that somebody else keeps.
 #[derive(Debug)]
 pub(crate) struct Ftl<'s> {
@@ -91,6 +105,8 @@ pub(crate) struct Ftl<'s> {
     pub(crate) frames: &'s mut [Frame],
     pub(crate) journal: &'s mut Journal,
     pub(crate) counters: &'s mut Counters,
+    /// Who keeps what flash holds, if anybody does.
+    pub(crate) record: Option<&'s mut Recorder>,
 }
 
 impl Ftl<'_> {
@@ -100,31 +116,58 @@ impl Ftl<'_> {
         Location::of(self.map[logical as usize])
     }
 
-    /// The word that names this unit of flash as that of `logical`, if there is one (T1): the map's, or that of
-    /// a frame that the map leads to.
-    #[inline]
-    fn namer(&mut self, logical: u32, unit: u32) -> Option<&mut u32> {
+    /// What names this unit of flash as that of `logical`, if anything does (T1).
+    fn name_of(&self, logical: u32, unit: u32) -> Option<Name> {
         let named = Location::Flash(unit).word();
-        let word = self.map[logical as usize];
-        if word == named {
-            return Some(&mut self.map[logical as usize]);
+        let mut at = self.map[logical as usize];
+        if at == named {
+            return Some(Name::Map);
         }
-        let mut at = Location::of(word);
-        while let Location::Buffer(frame) = at {
-            let frame = frame as usize;
-            if self.frames[frame].before == named {
-                return Some(&mut self.frames[frame].before);
+        while let Location::Buffer(frame) = Location::of(at) {
+            let Frame { before, target, .. } = self.frames[frame as usize];
+            if before == named {
+                return Some(Name::Before(frame));
             }
-            if self.frames[frame].target == named {
-                return Some(&mut self.frames[frame].target);
+            if target == named {
+                return Some(Name::Target(frame));
             }
-            at = Location::of(self.frames[frame].before);
+            at = before;
         }
-        None
+        self.journal.held().position(|held| held == named).map(Name::Held)
+    }
+
+    /// Has what named a unit of `logical` name this word.
+    fn rename(&mut self, logical: u32, name: Name, word: u32, done_at: u64) {
+        match name {
+            Name::Map => self.map[logical as usize] = word,
+            Name::Before(frame) => self.frames[frame as usize].before = word,
+            Name::Target(frame) => {
+                let frame_words = &mut self.frames[frame as usize];
+                (frame_words.target, frame_words.done_at) = (word, done_at);
+            }
+            Name::Held(place) => self.journal.hold(place, word),
+        }
+        let Some(record) = &mut self.record else { return };
+        match name {
+            Name::Map | Name::Before(_) => record.named(logical, word, done_at),
+            Name::Target(frame) => record.delayed(frame, done_at),
+            Name::Held(_) => {}
+        }
+    }
+
+    /// Has the map name a unit of flash that was programmed before a start.
+    pub(crate) fn adopt(&mut self, logical: u32, unit: u32) {
+        self.map[logical as usize] = Location::Flash(unit).word();
+        self.array.adopt(unit, logical + 1);
+    }
+
+    /// All units that count are adopted.
+    pub(crate) fn adopted(&mut self) {
+        self.array.adopted();
     }
 
     /// Whether somebody vouches for a unit of flash (T1).
-    pub(crate) fn is_valid(&self, unit: u32) -> bool {
+    fn is_valid(&self, unit: u32) -> bool {
         let Some(logical) = self.array.spare(unit).checked_sub(1) else { return false };
         let named = Location::Flash(unit).word();
         let mut word = self.map[logical as usize];
@@ -143,6 +186,10 @@ impl Ftl<'_> {
         }
     }
 
+    fn is_named(&self, unit: u32) -> bool {
+        self.is_valid(unit) || self.journal.held().any(|held| held == Location::Flash(unit).word())
+    }
+
     /// Nobody needs what this word of the map names in flash any more.
     #[inline]
     pub(crate) fn give_up(&mut self, word: u32) {
@@ -153,7 +200,7 @@ impl Ftl<'_> {
 
     /// Everything that has to hold (N1 to N3, T1).
     pub(crate) fn check(&self) -> Result<(), String> {
-        self.array.check(|unit| self.is_valid(unit))?;
+        self.array.check(|unit| self.is_named(unit))?;
         for (logical, word) in self.map.iter().enumerate() {
             if let Location::Flash(unit) = Location::of(*word)
                 && self.array.spare(unit) != logical as u32 + 1

@@ -8,7 +8,9 @@ use crate::geometry::UNITS_PER_PAGE_MAX;
 pub(crate) struct Programmed {
     /// The first of its units.
     pub(crate) unit: u32,
-    /// When it is in the cells.
+    /// When it begins to go into the cells,
+    pub(crate) begins_at: u64,
+    /// and is there.
     pub(crate) done_at: u64,
 }
 
@@ -85,7 +87,12 @@ impl Ftl<'_> {
         self.counters.pages_programmed += 1;
         self.counters.units_padded += u64::from(self.array.geometry.units_per_page()) - logical.len() as u64;
         self.counters.busy_ns += self.clock.times.page_transfer + self.clock.times.program;
-        Programmed { unit, done_at }
+        let begins_at = done_at - self.clock.times.program;
+        if let Some(record) = &mut self.record {
+            let (used, all) = (logical.len() as u32, self.array.geometry.units_per_page());
+            record.padded(unit + used, all - used, begins_at, done_at);
+        }
+        Programmed { unit, begins_at, done_at }
     }
 
     /// Collection takes its share of a plane's time after so many units were programmed there (T3).

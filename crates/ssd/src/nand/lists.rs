@@ -251,6 +251,47 @@ impl<'s> Array<'s> {
         true
     }
 
+    /// Takes a block as it was before a start, with so many units written: one that is not full goes on as the
+    /// open block of one of these streams that has none. To be called after [`Self::format`], and
+    /// [`Self::adopted`] when all units that count are adopted.
+    pub(crate) fn found(&mut self, block: u32, written: u32, erases: u32, streams: &[usize]) {
+        self.blocks[block as usize].erases = erases;
+        if written == 0 || self.state(block) != BlockState::Erased {
+            return;
+        }
+        let plane = self.geometry.plane_of(block);
+        self.remove_erased(plane, block);
+        self.blocks[block as usize].written = written;
+        let state = &mut self.planes[plane as usize];
+        let stream = streams.iter().find(|stream| state.open[**stream] == 0);
+        if let Some(stream) = stream.filter(|_| written < self.units_per_block) {
+            state.open[*stream] = block + 1;
+            self.blocks[block as usize].state = BlockState::Open as u32;
+            return;
+        }
+        state.closed += 1;
+        *self.closings += 1;
+        let found = &mut self.blocks[block as usize];
+        (found.state, found.stamp) = (BlockState::Closed as u32, *self.closings);
+    }
+
+    /// Somebody vouches for a unit that was programmed before a start.
+    pub(crate) fn adopt(&mut self, unit: u32, owner: u32) {
+        self.spare[unit as usize] = owner;
+        self.vouched[unit as usize / 64] |= 1 << (unit % 64);
+        let block = self.block_of(unit);
+        self.blocks[block as usize].valid += 1;
+    }
+
+    /// Puts the blocks that were found into the lists of their valid units.
+    pub(crate) fn adopted(&mut self) {
+        for block in 0..self.blocks.len() as u32 {
+            if self.state(block) == BlockState::Closed {
+                self.link(self.geometry.plane_of(block), block);
+            }
+        }
+    }
+
     fn add_erased(&mut self, block: u32) {
         let number = self.geometry.plane_of(block) as usize;
         let plane = &mut self.planes[number];
