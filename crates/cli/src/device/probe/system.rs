@@ -175,13 +175,15 @@ impl Sources {
                 self.layers(number, depth - 1, layers);
             }
         }
-        if let Some(file) = text(&whole, "loop/backing_file") {
-            if let Ok(metadata) = fs::metadata(&file) {
-                let folder = Path::new(&file).parent().unwrap_or(Path::new("/")).to_path_buf();
+        let backing = text(&whole, "loop/backing_file");
+        if let Some(file) = &backing {
+            if let Ok(metadata) = fs::metadata(file) {
+                let folder = Path::new(file).parent().unwrap_or(Path::new("/")).to_path_buf();
                 layers.extend(self.file_at(metadata.dev(), &folder, depth - 1).layers);
             }
         }
-        layers[place].is_disk = layers.len() == place + 1;
+        // A loop device is never the end, even if nothing is told of what its file lies on.
+        layers[place].is_disk = layers.len() == place + 1 && backing.is_none();
     }
 }
 
@@ -213,8 +215,12 @@ fn number(folder: &Path, file: &str) -> Option<u64> {
     text(folder, file)?.parse().ok()
 }
 
-/// The flushes of a disk: the 16th field of its `stat`, from Linux 5.5 on.
+/// The flushes of a disk: the 16th field of its `stat`, from Linux 5.5 on. Drivers without queues of requests
+/// (pmem, zram, the head of several paths to an NVMe drive) have the field, and never count.
 fn flushes(folder: &Path) -> Option<u64> {
+    if !folder.join("mq").exists() {
+        return None;
+    }
     text(folder, "stat")?.split_whitespace().nth(15)?.parse().ok()
 }
 
@@ -315,6 +321,7 @@ mod tests {
             ("queue/rotational", "0"),
             ("device/model", "Fast 1"),
             ("stat", STAT),
+            ("mq/0/nr_tags", "1"),
         ];
         kernel.disk("nvme0n1", "259:0", &queue);
         kernel.disk("nvme0n1/nvme0n1p1", "259:1", &[("partition", "1"), ("start", "34")]);
@@ -335,7 +342,8 @@ mod tests {
         for (name, number, cache, flushes) in
             [("sda", "8:0", "write through", "10"), ("sdb", "8:16", "write back", "5")]
         {
-            kernel.disk(name, number, &[("queue/write_cache", cache), ("stat", &stat(flushes))]);
+            let files = [("queue/write_cache", cache), ("stat", &stat(flushes)), ("mq/0/nr_tags", "1")];
+            kernel.disk(name, number, &files);
         }
         kernel.disk("md0", "9:0", &[("queue/write_cache", "write through"), ("stat", &stat("0"))]);
         kernel.below("md0", "sda");
@@ -356,9 +364,16 @@ mod tests {
         assert_eq!(system, System::default());
         assert_eq!((system.volatile_cache(), system.fua(), system.flushes_counted()), (None, None, None));
         assert!(!system.never_merges());
-        kernel.disk("sda", "8:0", &[("stat", "1 2 3 4 5 6 7 8 9 10 11")]);
+        // A kernel from before flushes were counted, and a driver that never counts them.
+        kernel.disk("sda", "8:0", &[("stat", "1 2 3 4 5 6 7 8 9 10 11"), ("mq/0/nr_tags", "1")]);
+        kernel.disk("pmem0", "259:9", &[("stat", STAT)]);
+        assert_eq!(kernel.ask(259, 9).flushes_counted(), None);
         let system = kernel.ask(8, 0);
         assert_eq!((system.volatile_cache(), system.fua(), system.flushes_counted()), (None, None, None));
+        let looped = [("loop/backing_file", "/gone"), ("queue/write_cache", "write through"), ("mq/0/a", "")];
+        kernel.disk("loop0", "7:0", &looped);
+        let system = kernel.ask(7, 0);
+        assert_eq!((system.layers.len(), system.disks().count(), system.volatile_cache()), (1, 0, None));
     }
 
     #[test]

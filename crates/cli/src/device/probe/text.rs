@@ -19,7 +19,11 @@ pub(super) fn render(probe: &Probe) -> String {
         probe.description,
         Size(probe.span_bytes),
         probe.seconds,
-        if probe.direct { "" } else { ", through the page cache: writes without fsync go to memory" }
+        if probe.direct {
+            ""
+        } else {
+            ", through the page cache: reads, and writes without fsync, are those of memory"
+        }
     );
     if !probe.rows.is_empty() {
         text += &format!(

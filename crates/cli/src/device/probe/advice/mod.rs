@@ -81,6 +81,9 @@ const FAST_PROVES_NOTHING: &str = "How fast a flush is proves nothing about what
 
 fn barriers(f: &Findings) -> Advice {
     let gain = match ratio(f.figures.fsync_never, f.figures.fsync_each) {
+        Some(factor) if factor < GAIN_MIN => {
+            "4 KiB writes of one client are not faster without fsync than with one after each.".to_owned()
+        }
         Some(factor) => format!(
             "4 KiB writes of one client are {} as fast without fsync as with one after each. It is what \
              durability costs here, and not a gain to be had.",
