@@ -178,7 +178,7 @@ fn fill(device: &dyn Device, len: u64) -> Result<(), DeviceError> {
 }
 
 /// Bytes that no drive can compress.
-fn noise(len: usize, seed: u64) -> AlignedBuf {
+pub(super) fn noise(len: usize, seed: u64) -> AlignedBuf {
     let (mut buffer, mut random) = (AlignedBuf::zeroed(len), Random::new(seed));
     for word in buffer.chunks_mut(8) {
         word.copy_from_slice(&random.next_u64().to_le_bytes()[..word.len()]);

@@ -2,6 +2,7 @@
 
 mod list;
 mod measure;
+mod probe;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +31,15 @@ const BENCH_EXAMPLES: &str = "Examples:
   mezz device bench /dev/nvme0n1                 a real drive, read only
   mezz device bench /dev/nvme1n1 --overwrite     a real drive, writing over what it holds";
 
+const PROBE_EXAMPLES: &str = "Examples:
+  mezz device probe /mnt/nvme/scratch            a new file there, gone again
+  mezz device probe /dev/nvme1n1                 a drive without contents
+  mezz device probe durassd --report probe.html  a model, in virtual time, with a page of plots
+
+It writes to what it measures, and refuses whatever holds data: a file that exists, a device that is mounted or
+otherwise in use, and one with anything but zeros where it looks, which is all that it writes over, both ends,
+and a thousand places in between. Of a device that was probed to the end these zeros are put back.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeviceVerb {
     /// List the modelled drives, and the block devices of this machine (which are not opened).
@@ -38,6 +48,9 @@ pub(crate) enum DeviceVerb {
     /// Measure a model, a file or a block device: random and sequential reads and writes, flushes.
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
+    /// Find out what fsync costs on a device, what it promises, and what that means for databases.
+    #[command(after_help = PROBE_EXAMPLES)]
+    Probe(probe::ProbeArgs),
 }
 
 /// The options of `device bench`.
@@ -112,6 +125,7 @@ pub(crate) fn run(verb: &DeviceVerb, json: bool) -> Result<(), Failure> {
     match verb {
         DeviceVerb::List => list(json),
         DeviceVerb::Bench(args) => bench(args, json),
+        DeviceVerb::Probe(args) => probe::run(args, json),
     }
 }
 
