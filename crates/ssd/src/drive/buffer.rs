@@ -229,8 +229,10 @@ impl Ssd {
         if at == 0 {
             return;
         }
+        let mut targets = Vec::new();
         while let Location::Buffer(number) = Location::of(at) {
             let frame = &mut ftl.frames[number as usize];
+            targets.push((frame.target, frame.done_at));
             at = std::mem::take(&mut frame.before);
             frame.logical = 0;
             let target = std::mem::take(&mut frame.target);
@@ -245,6 +247,10 @@ impl Ssd {
         words.settled_at = words.settled_at.max(now);
         ftl.journal.dirty += 1;
         if let Some(record) = &mut ftl.record {
+            // What gets into flash before then is there until then.
+            for (target, done_at) in targets.into_iter().rev().filter(|(target, _)| *target != 0) {
+                record.named(logical, target, done_at);
+            }
             record.discarded(logical, now);
         }
         ftl.give_up(at);

@@ -86,10 +86,9 @@ impl Recorder {
             let mut there = frame.versions.iter().filter(|(filled_at, _)| *filled_at <= at);
             let older = planted(PlantedFault::DumpOfOlderVersion);
             let newest = if older { there.next() } else { there.next_back() };
-            let given_up = frame.dropped_at != 0 && frame.dropped_at <= at;
-            freed &= frame.released && frame.done_at <= at || given_up;
+            freed &= frame.is_free(at);
             let in_flash = freed || planted(PlantedFault::DumpWithoutFramesUnderWay) && frame.done_at != 0;
-            let Some((_, version)) = newest.filter(|_| !in_flash && !given_up) else { continue };
+            let Some((_, version)) = newest.filter(|_| !in_flash && !frame.is_given_up(at)) else { continue };
             match fits(&dump, 0, 1) {
                 true => dump.frames.push((frame.logical, *version)),
                 false => dump.bytes_missing += u64::from(config.geometry.unit_bytes) + 4,

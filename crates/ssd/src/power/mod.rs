@@ -97,6 +97,19 @@ struct Buffered {
     released: bool,
 }
 
+impl Buffered {
+    /// Whether the host has given it up by `at`.
+    fn is_given_up(&self, at: u64) -> bool {
+        self.dropped_at != 0 && self.dropped_at <= at
+    }
+
+    /// Whether nobody needs its frame at `at`.
+    fn is_free(&self, at: u64) -> bool {
+        let in_flash = self.released && self.done_at != 0 && self.done_at <= at;
+        in_flash || self.is_given_up(at)
+    }
+}
+
 /// An entry of the map that has changed.
 #[derive(Debug, Clone, Copy)]
 struct Entry {

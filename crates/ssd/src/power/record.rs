@@ -43,11 +43,7 @@ impl Recorder {
     pub(crate) fn settle(&mut self, now: u64) {
         self.changes.retain(|change| change.ends > now);
         // Frames are freed in their order.
-        let is_free = |frame: &&Buffered| {
-            let given_up = frame.dropped_at != 0 && frame.dropped_at <= now;
-            frame.released && frame.done_at <= now || given_up
-        };
-        let free = self.buffered.iter().take_while(is_free).count();
+        let free = self.buffered.iter().take_while(|frame| frame.is_free(now)).count();
         self.buffered.drain(..free);
         self.entries.retain(|entry| entry.journalled_at == 0 || entry.journalled_at > now);
     }
