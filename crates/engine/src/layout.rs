@@ -17,7 +17,7 @@ use crate::in_place::PlacedLayout;
 arrayed!(Control = 0, Shard = 1, ChangeCounter = 2, Bucket = 3, Entry = 4);
 
 /// Bytes of the host that every group summary carries.
-pub const NOTE_BYTES: usize = 192;
+pub const HOST_METADATA_BYTES: usize = 192;
 
 /// Byte offsets of the parts of a region, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) struct Layout {
     pub(crate) control: usize,
     pub(crate) drops: usize,
     pub(crate) staging_groups: usize,
-    pub(crate) notes: usize,
+    pub(crate) host_metadata: usize,
     pub(crate) thread_counters: usize,
     pub(crate) shards: usize,
     pub(crate) counters: usize,
@@ -68,8 +68,8 @@ impl Layout {
         let control = take(size_of::<Control>(), 64);
         let drops = take(size_of::<Drops>(), 64);
         let groups = take(staging_groups * size_of::<StagingGroup>(), 64);
-        // One note per staging group and the current one after them.
-        let notes = take((staging_groups + 1) * NOTE_BYTES, 64);
+        // Host metadata for each staging group and the current one after them.
+        let host_metadata = take((staging_groups + 1) * HOST_METADATA_BYTES, 64);
         let thread_counters = take((STRIPES + 1) * size_of::<Stripe>(), 64);
         let shard_table = take(shards * size_of::<Shard>(), 64);
         let counters = take(shards * COUNTERS_PER_SHARD * size_of::<ChangeCounter>(), 64);
@@ -92,7 +92,7 @@ impl Layout {
             control,
             drops,
             staging_groups: groups,
-            notes,
+            host_metadata,
             thread_counters,
             shards: shard_table,
             counters,

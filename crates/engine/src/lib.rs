@@ -124,7 +124,7 @@ pub use in_place::DiskMark;
 pub use jobs::{
     FlushFlash, Job, JobError, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,
 };
-pub use layout::NOTE_BYTES;
+pub use layout::HOST_METADATA_BYTES;
 pub use mezzanine_ground::region::{LastingMemory, REGION_ALIGNMENT, Region};
 pub use pages::{HeldPage, PageCursor};
 pub use recovery::{

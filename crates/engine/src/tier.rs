@@ -21,7 +21,7 @@ use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, HOMED, Hashed, REFEREN
 use crate::format::RecordKind;
 use crate::groups::group::{Replaced, Reserve};
 use crate::ids::{EntryNumber, PageId, Position};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 use crate::placement::chosen::placed;
 use crate::placement::{Placement as _, QueuePlacement};
 use crate::planted::{self, Bug};
@@ -397,21 +397,21 @@ impl Tier {
     }
 
     /// The host's bytes as they were set last, or found at recovery.
-    pub fn note(&self) -> [u8; NOTE_BYTES] {
+    pub fn host_metadata(&self) -> [u8; HOST_METADATA_BYTES] {
         let _guard = self.control().lock.lock(self.owner);
-        self.current_note()
+        self.current_host_metadata()
     }
 
     /// Whether a group has taken along the host's bytes as they are now; it is durable with the next sync.
-    pub fn note_is_carried(&self) -> bool {
-        self.control().note_changed.get() == 0
+    pub fn host_metadata_is_carried(&self) -> bool {
+        self.control().host_metadata_changed.get() == 0
     }
 
     /// Replaces the host's bytes that every group summary carries; durable with the next sync.
-    pub fn set_note(&self, note: &[u8; NOTE_BYTES]) {
+    pub fn set_host_metadata(&self, host_metadata: &[u8; HOST_METADATA_BYTES]) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        self.store_note(note);
+        self.store_host_metadata(host_metadata);
     }
 }
 

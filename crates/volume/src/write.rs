@@ -7,7 +7,7 @@ use crate::backing::FileInner;
 use crate::core::{Local, TierHost, shared};
 use crate::error::VolumeError;
 use crate::health::Route;
-use crate::note::LENGTH_END;
+use crate::host_metadata::LENGTH_END;
 use crate::statistics::count;
 
 /// Pages whose writers are excluded together.

@@ -15,7 +15,7 @@ use crate::forget::dropping::RANGE_LOOKUPS_MAX;
 use crate::forget::dropping::{DroppedRange, Drops};
 use crate::format::RecordKind;
 use crate::ids::{IdRange, PageId, Position};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 use crate::planted;
 
 impl Tier {
@@ -23,12 +23,16 @@ impl Tier {
         self.region.value(self.geometry.layout.drops)
     }
 
-    /// Forgets every page of a range, with a note in the same group if there is one.
-    pub(crate) fn drop_range(&self, range: &IdRange, note: Option<&[u8; NOTE_BYTES]>) -> Result<(), NoRoom> {
+    /// Forgets every page of a range, with host metadata in the same group if there is one.
+    pub(crate) fn drop_range(
+        &self,
+        range: &IdRange,
+        host_metadata: Option<&[u8; HOST_METADATA_BYTES]>,
+    ) -> Result<(), NoRoom> {
         let drops = self.drops();
         let dropped = {
             let guard = self.control().lock.lock(self.owner);
-            if note.is_none() && self.has_nothing_of(range) {
+            if host_metadata.is_none() && self.has_nothing_of(range) {
                 drop(guard);
                 // What was read from disk before is stale all the same.
                 self.unlink_range(range);
@@ -36,7 +40,7 @@ impl Tier {
             }
             let dropped = drops.ranges.iter().find(|dropped| dropped.owner.get() == 0).ok_or(NoRoom)?;
             // The record first: if it found no room after the pages were gone, a crash would bring them back.
-            self.append_tombstone_locked(*range, note, self.reserve_of_drops())?;
+            self.append_tombstone_locked(*range, host_metadata, self.reserve_of_drops())?;
             planted::inside("range drop: tombstone appended, range not noted");
             dropped.set(self.owner, range);
             drops.active.add(1);

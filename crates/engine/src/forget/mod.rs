@@ -7,7 +7,7 @@ pub(crate) mod drops;
 use crate::answers::{FlashPage, NoRoom};
 use crate::core::Tier;
 use crate::ids::{IdRange, PageId, Position};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 use crate::planted::{self, Bug};
 
 impl Tier {
@@ -89,12 +89,12 @@ impl Tier {
         self.drop_range(range, None)
     }
 
-    /// [`Self::invalidate_range`] and [`Self::set_note`] in one group: after a crash both or neither
+    /// [`Self::invalidate_range`] and [`Self::set_host_metadata`] in one group: after a crash both or neither
     /// have happened.
     ///
     /// # Errors
     /// [`NoRoom`]: nothing was done.
-    pub fn truncate(&self, range: &IdRange, note: &[u8; NOTE_BYTES]) -> Result<(), NoRoom> {
-        self.drop_range(range, Some(note))
+    pub fn truncate(&self, range: &IdRange, host_metadata: &[u8; HOST_METADATA_BYTES]) -> Result<(), NoRoom> {
+        self.drop_range(range, Some(host_metadata))
     }
 }

@@ -366,7 +366,7 @@ pub(crate) enum Reserve {
     /// Pages that come in: stage-out must always find room for its survivors and a front.
     Foreground,
     /// What the host wants to be durable with the next sync.
-    Note,
+    HostMetadata,
     /// Second chances: a group without pages must still find room.
     StageOut,
     /// Pages that disk has refused: while no page is lost they may take what is kept for the names of those.

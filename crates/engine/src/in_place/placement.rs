@@ -257,7 +257,7 @@ impl Placement for InPlace<'_> {
         self.check_homes();
     }
 
-    fn note_listed(&self) -> bool {
+    fn host_metadata_listed(&self) -> bool {
         self.head_listed()
     }
 

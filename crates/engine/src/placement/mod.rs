@@ -305,7 +305,7 @@ pub(crate) trait Placement {
     // A directory on flash that is current at every moment, for those that have one.
 
     /// The host's bytes have changed. False if it is groups that carry them. Under the control lock.
-    fn note_listed(&self) -> bool {
+    fn host_metadata_listed(&self) -> bool {
         false
     }
 
