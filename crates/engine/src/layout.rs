@@ -7,7 +7,7 @@ use crate::attach::header::HEADER_BYTES;
 use crate::config::Geometry;
 use crate::control::Control;
 use crate::directory::bucket::{Bucket, PAGES_PER_BUCKET};
-use crate::directory::returning::Returning;
+use crate::directory::second_touch::SecondTouch;
 use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Entry, Shard};
 use crate::forget::dropping::Drops;
 use crate::groups::group::StagingGroup;
@@ -34,7 +34,7 @@ pub(crate) struct Layout {
     /// Where pages lie that are written in place.
     pub(crate) placed: PlacedLayout,
     /// Clean pages that were offered lately.
-    pub(crate) returning: usize,
+    pub(crate) second_touch: usize,
     /// End position of the segment in each segment slot.
     pub(crate) segment_ends: usize,
     /// The pages that the write-back batch carries: position and place in its buffer.
@@ -79,7 +79,7 @@ impl Layout {
             Some(placed) => PlacedLayout::compute(placed, &mut take),
             None => PlacedLayout::default(),
         };
-        let returning = take(Returning::bytes(geometry.remembered_pages()), 64);
+        let second_touch = take(SecondTouch::bytes(geometry.remembered_pages()), 64);
         let segment_ends = take(geometry.segment_slots as usize * 8, 64);
         let batch_pages = take(geometry.batch_pages() as usize * 8, 64);
         let segments =
@@ -99,7 +99,7 @@ impl Layout {
             bucket_table,
             entries,
             placed,
-            returning,
+            second_touch,
             segment_ends,
             batch_pages,
             segment_buffers,

@@ -115,7 +115,7 @@ pub use config::{
     PolicyParameters, STAGING_GROUPS_MAX, SyncMode, TierConfig,
 };
 pub use core::Tier;
-pub use directory::returning::Returning;
+pub use directory::second_touch::SecondTouch;
 pub use failure::latch::{Failure, Poisoned};
 pub use format::{LogPosition, RedoPoint};
 pub use groups::{SyncState, SyncTicket};

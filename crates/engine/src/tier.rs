@@ -16,7 +16,7 @@ use crate::checkpoint::request::Oldest;
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::Control;
 use crate::core::Tier;
-use crate::directory::returning::Returning;
+use crate::directory::second_touch::SecondTouch;
 use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, HOMED, Hashed, REFERENCED, WRITTEN, dirty_since};
 use crate::format::RecordKind;
 use crate::groups::group::{Replaced, Reserve};
@@ -223,9 +223,9 @@ impl Tier {
             counters.dropped_stale.count(1);
             return StageIn::Dropped;
         }
-        if !self.returns(id) {
+        if !self.second_touch_admits(id) {
             counters.clean_first_seen.count(1);
-            return StageIn::FirstSeen;
+            return StageIn::FirstTouch;
         }
         let placement = self.placement();
         if !placement.admits(id, false) {
@@ -416,16 +416,16 @@ impl Tier {
 }
 
 impl Tier {
-    /// Whether a clean page is to be taken because it returns, or because all are. Under the lock of the
-    /// page's shard.
+    /// Whether second-touch admission takes a clean page; without it every one is taken. Under the lock of
+    /// the page's shard.
     #[inline]
-    pub(crate) fn returns(&self, id: &PageId) -> bool {
+    pub(crate) fn second_touch_admits(&self, id: &PageId) -> bool {
         let pages = self.geometry.remembered_pages();
         if pages == 0 {
             return true;
         }
-        let returns = Returning::laid(&self.region, self.geometry.layout.returning, pages).returns(id);
+        let admitted = SecondTouch::laid(&self.region, self.geometry.layout.second_touch, pages).admits(id);
         // Asked second, so that pages which come while the tier fills are remembered, too.
-        returns || self.placement().is_filling()
+        admitted || self.placement().is_filling()
     }
 }

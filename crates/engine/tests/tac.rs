@@ -115,7 +115,7 @@ impl Traced {
                     self.host.tier.invalidate(&id(block)).unwrap();
                     return None;
                 }
-                StageIn::Dropped | StageIn::FirstSeen => panic!("a dirty page is not dropped"),
+                StageIn::Dropped | StageIn::FirstTouch => panic!("a dirty page is not dropped"),
             }
         }
     }

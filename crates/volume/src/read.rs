@@ -280,7 +280,7 @@ impl Local {
             return true;
         }
         self.push_resize(host);
-        staged == StageIn::FirstSeen
+        staged == StageIn::FirstTouch
     }
 
     /// A clean page was dropped: it may have found no room, and nobody would make some where nothing is

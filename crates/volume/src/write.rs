@@ -237,7 +237,7 @@ impl Local {
                     return Ok(());
                 }
                 StageIn::Full => self.work_or_wait(host, seen)?,
-                StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen => {
+                StageIn::Refused | StageIn::Dropped | StageIn::FirstTouch => {
                     return self.forget_page(host, id);
                 }
             }
