@@ -9,9 +9,9 @@ use crate::control::Control;
 use crate::directory::bucket::{Bucket, PAGES_PER_BUCKET};
 use crate::directory::second_touch::SecondTouch;
 use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Entry, Shard};
-use crate::forget::dropping::Drops;
 use crate::groups::group::StagingGroup;
 use crate::in_place::PlacedLayout;
+use crate::invalidation::in_progress::RangeInvalidations;
 
 // What is gone to most often.
 arrayed!(Control = 0, Shard = 1, ChangeCounter = 2, Bucket = 3, Entry = 4);
@@ -23,7 +23,7 @@ pub const HOST_METADATA_BYTES: usize = 192;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) control: usize,
-    pub(crate) drops: usize,
+    pub(crate) range_invalidations: usize,
     pub(crate) staging_groups: usize,
     pub(crate) host_metadata: usize,
     pub(crate) thread_counters: usize,
@@ -66,7 +66,7 @@ impl Layout {
         // What other processes find the tier by lies at the start (see `attach`).
         take(HEADER_BYTES, 64);
         let control = take(size_of::<Control>(), 64);
-        let drops = take(size_of::<Drops>(), 64);
+        let range_invalidations = take(size_of::<RangeInvalidations>(), 64);
         let groups = take(staging_groups * size_of::<StagingGroup>(), 64);
         // Host metadata for each staging group and the current one after them.
         let host_metadata = take((staging_groups + 1) * HOST_METADATA_BYTES, 64);
@@ -90,7 +90,7 @@ impl Layout {
         let staging = take(staging_groups * group_bytes, REGION_ALIGNMENT);
         Self {
             control,
-            drops,
+            range_invalidations,
             staging_groups: groups,
             host_metadata,
             thread_counters,

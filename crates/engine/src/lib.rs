@@ -74,7 +74,7 @@ mod mode;
 
 mod directory;
 
-mod forget;
+mod invalidation;
 
 mod groups;
 

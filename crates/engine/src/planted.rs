@@ -235,7 +235,7 @@ bugs! {
         /// An invalidation leaves no tombstone if the page has left the queue, though the front that passed
         /// it is not durable.
         NoTombstoneAfterLeaving,
-        /// An invalidation leaves no tombstone if the page was forgotten in memory, though its record is
+        /// An invalidation leaves no tombstone if the page was invalidated in memory, though its record is
         /// still on flash.
         NoTombstoneAfterForgetting,
         /// Recovery ignores the tombstones of ranges.
@@ -359,7 +359,7 @@ bugs! {
         /// is lost, but the tier may come to a halt.
         SegmentsUncounted,
         /// Where pages are written in place: the front does not move for the homes of pages that were
-        /// forgotten in memory alone. Nothing is lost, but the tier comes to a halt if there are no others.
+        /// invalidated in memory alone. Nothing is lost, but the tier comes to a halt if there are no others.
         /// It was so once.
         OrphansKeepHomes,
         /// Frames of groups that recovery would scan, for want of a durable metadata segment, are given to

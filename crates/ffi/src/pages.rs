@@ -146,7 +146,7 @@ impl Host {
         if !unread.silent {
             self.bury_clean(id, flash);
         }
-        tier.forget_clean(id, flash);
+        tier.invalidate_clean(id, flash);
         Some(Found::OnDisk)
     }
 

@@ -374,7 +374,7 @@ impl Local {
     }
 
     /// Invalidates one page: the disk has a newer version.
-    pub(crate) fn forget_page(&self, host: &TierHost, id: &PageId) -> Result<(), VolumeError> {
+    pub(crate) fn invalidate_page(&self, host: &TierHost, id: &PageId) -> Result<(), VolumeError> {
         self.with_room(host, || host.tier.invalidate(id))
     }
 

@@ -192,14 +192,14 @@ impl Local {
             count(&self.counters().page_writes, 1);
             count(&self.counters().disk_pages_written, 1);
             if !written || !host.takes_writes {
-                self.forget_page(host, &id)?;
+                self.invalidate_page(host, &id)?;
             } else if part.len() as u64 == size {
                 self.stage_written(host, &id, part)?;
             } else if let Some(mut page) = self.held_page(host, &id) {
                 page[inside..inside + part.len()].copy_from_slice(part);
                 self.stage_written(host, &id, &page)?;
             } else {
-                self.forget_page(host, &id)?;
+                self.invalidate_page(host, &id)?;
             }
         }
         Ok(())
@@ -238,7 +238,7 @@ impl Local {
                 }
                 StageIn::Full => self.work_or_wait(host, seen)?,
                 StageIn::Refused | StageIn::Dropped | StageIn::FirstTouch => {
-                    return self.forget_page(host, id);
+                    return self.invalidate_page(host, id);
                 }
             }
         }

@@ -156,9 +156,9 @@ impl Tier {
     ) -> Option<Place> {
         let control = self.control();
         let guard = control.lock.lock(self.owner);
-        // Invariant 6: a second chance of a page that is being dropped would lie behind its tombstone and
+        // Invariant 6: a second chance of a page that is being invalidated would lie behind its tombstone and
         // outlive it.
-        if self.is_being_dropped(&kind) && !planted::is(Bug::SecondChanceDuringDrop) {
+        if self.is_being_invalidated(&kind) && !planted::is(Bug::SecondChanceDuringDrop) {
             return None;
         }
         let comes_in = matches!(kind, RecordKind::Page { second_chance: false, .. });
@@ -167,7 +167,7 @@ impl Tier {
             return None;
         }
         let mut group = self.open_group(reserve)?;
-        if reserve == Reserve::Foreground && self.is_of_drops(group) {
+        if reserve == Reserve::Foreground && self.is_of_invalidations(group) {
             return None;
         }
         while self.has_bad() && !placement.pass_bad(group) {
@@ -276,7 +276,7 @@ impl Tier {
             self.store_host_metadata(host_metadata);
         }
         if opens && reserve == Reserve::Lost && self.placement().shortens_groups() {
-            group.keep_for_drops();
+            group.keep_for_invalidations();
         }
         self.push_record(group, RecordKind::Tombstone(range));
         planted::inside("tombstone: record pushed");

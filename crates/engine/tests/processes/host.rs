@@ -100,7 +100,7 @@ impl<'t> Worker<'t> {
                 self.job();
             }
             185..190 => self.drop_page(block),
-            190 => self.drop_range(block),
+            190 => self.invalidate_range(block),
             191..193 => self.tier.set_host_metadata(&[self.next as u8; HOST_METADATA_BYTES]),
             193..195 => self.pause_stage_out(),
             195 => self.forget(block),
@@ -247,7 +247,7 @@ impl<'t> Worker<'t> {
         self.acknowledge(block..block + 1, version);
     }
 
-    fn drop_range(&mut self, first: u64) {
+    fn invalidate_range(&mut self, first: u64) {
         let one = self.random(3) == 0;
         let blocks = first..if one { first + 1 } else { (first + 2 + self.random(40)).min(BLOCKS) };
         let version = self.intend(blocks.clone(), Change::Drop);
