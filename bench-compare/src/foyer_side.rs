@@ -10,7 +10,7 @@ use foyer::{
     PsyncIoEngineConfig, Source, Statistics, StorageFilter, StorageFilterCondition, StorageFilterResult,
     UringIoEngineConfig,
 };
-use mezzanine_engine::{PageId, Region, Returning};
+use mezzanine_engine::{PageId, Region, SecondTouch};
 use tokio::sync::RwLock;
 
 use crate::backing::{Backing, fill, version_of};
@@ -28,23 +28,23 @@ struct Side {
 
 /// Takes in what was offered before, and everything until the flash has been filled once, as Mezzanine does
 /// with `returning_only`; but foyer is not told which pages were written.
-struct Returns {
+struct SecondTouchFilter {
     region: Region,
     pages: u64,
     /// Bytes that fill the flash.
     fill_bytes: u64,
 }
 
-impl std::fmt::Debug for Returns {
+impl std::fmt::Debug for SecondTouchFilter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Returns").field("pages", &self.pages).finish_non_exhaustive()
+        f.debug_struct("SecondTouchFilter").field("pages", &self.pages).finish_non_exhaustive()
     }
 }
 
-impl StorageFilterCondition for Returns {
+impl StorageFilterCondition for SecondTouchFilter {
     fn filter(&self, statistics: &Arc<Statistics>, hash: u64, _: usize) -> StorageFilterResult {
-        let returns = Returning::laid(&self.region, 0, self.pages).returns(&PageId::volume(0, hash));
-        match returns || (statistics.disk_write_bytes() as u64) < self.fill_bytes {
+        let admitted = SecondTouch::laid(&self.region, 0, self.pages).admits(&PageId::volume(0, hash));
+        match admitted || (statistics.disk_write_bytes() as u64) < self.fill_bytes {
             true => StorageFilterResult::Admit,
             false => StorageFilterResult::Reject,
         }
@@ -84,8 +84,12 @@ async fn measure(
     // requests.
     let own = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let admission = options.foyer_returning.map_or_else(StorageFilter::new, |pages| {
-        let region = Region::heap(Returning::bytes(pages));
-        StorageFilter::new().with_condition(Returns { region, pages, fill_bytes: options.flash_mib << 20 })
+        let region = Region::heap(SecondTouch::bytes(pages));
+        StorageFilter::new().with_condition(SecondTouchFilter {
+            region,
+            pages,
+            fill_bytes: options.flash_mib << 20,
+        })
     });
     let cache: HybridCache<u64, Vec<u8>> = HybridCacheBuilder::new()
         .with_flush_on_close(false)

@@ -12,8 +12,8 @@ fn random(model: &Model, kind: OperationKind, clients: usize, span: f64) -> Outc
     let timing = model.timing().unwrap();
     let len = model.figures.random_request_bytes;
     let blocks = (model.capacity_bytes as f64 * span) as u64 / len;
-    // The addresses with which the models were compared with what was published. With others the figures are up
-    // to one percent away from these.
+    // The addresses with which the models were compared with what was published. With others the figures are
+    // up to one percent away from these.
     let mut numbers = splitmix_sequence(20_261_120);
     let setup = ClosedLoop { clients, warm_up: OPERATIONS / 4, operations: OPERATIONS };
     closed_loop(&*timing, setup, |_| timing.operation(kind, numbers.next().unwrap() % blocks * len, len))

@@ -37,7 +37,7 @@ pub enum StageIn {
     Dropped,
     /// A clean page was not taken because it had not been offered lately, and will be the next time. It has
     /// not changed since the lookup that its token is of.
-    FirstSeen,
+    FirstTouch,
     /// No room for a dirty page now: carry out a job or wait for one, then call again.
     Full,
     /// Admission does not take it: the host writes it to disk and then invalidates it here, as

@@ -44,8 +44,8 @@ pub(crate) struct Control {
     pub(crate) passed: Passed,
     pub(crate) groups: Groups,
     pub(crate) epoch: Word,
-    /// The host's note has changed since a group took it along.
-    pub(crate) note_changed: Word,
+    /// The host metadata has changed since a group took it along.
+    pub(crate) host_metadata_changed: Word,
     pub(crate) host_log: HostLog,
     /// The flush of the flash device.
     pub(crate) flush: Flush,

@@ -7,25 +7,25 @@ use crate::attach::header::HEADER_BYTES;
 use crate::config::Geometry;
 use crate::control::Control;
 use crate::directory::bucket::{Bucket, PAGES_PER_BUCKET};
-use crate::directory::returning::Returning;
+use crate::directory::second_touch::SecondTouch;
 use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Entry, Shard};
-use crate::forget::dropping::Drops;
 use crate::groups::group::StagingGroup;
 use crate::in_place::PlacedLayout;
+use crate::invalidation::in_progress::RangeInvalidations;
 
 // What is gone to most often.
 arrayed!(Control = 0, Shard = 1, ChangeCounter = 2, Bucket = 3, Entry = 4);
 
 /// Bytes of the host that every group summary carries.
-pub const NOTE_BYTES: usize = 192;
+pub const HOST_METADATA_BYTES: usize = 192;
 
 /// Byte offsets of the parts of a region, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) control: usize,
-    pub(crate) drops: usize,
+    pub(crate) range_invalidations: usize,
     pub(crate) staging_groups: usize,
-    pub(crate) notes: usize,
+    pub(crate) host_metadata: usize,
     pub(crate) thread_counters: usize,
     pub(crate) shards: usize,
     pub(crate) counters: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Layout {
     /// Where pages lie that are written in place.
     pub(crate) placed: PlacedLayout,
     /// Clean pages that were offered lately.
-    pub(crate) returning: usize,
+    pub(crate) second_touch: usize,
     /// End position of the segment in each segment slot.
     pub(crate) segment_ends: usize,
     /// The pages that the write-back batch carries: position and place in its buffer.
@@ -66,10 +66,10 @@ impl Layout {
         // What other processes find the tier by lies at the start (see `attach`).
         take(HEADER_BYTES, 64);
         let control = take(size_of::<Control>(), 64);
-        let drops = take(size_of::<Drops>(), 64);
+        let range_invalidations = take(size_of::<RangeInvalidations>(), 64);
         let groups = take(staging_groups * size_of::<StagingGroup>(), 64);
-        // One note per staging group and the current one after them.
-        let notes = take((staging_groups + 1) * NOTE_BYTES, 64);
+        // Host metadata for each staging group and the current one after them.
+        let host_metadata = take((staging_groups + 1) * HOST_METADATA_BYTES, 64);
         let thread_counters = take((STRIPES + 1) * size_of::<Stripe>(), 64);
         let shard_table = take(shards * size_of::<Shard>(), 64);
         let counters = take(shards * COUNTERS_PER_SHARD * size_of::<ChangeCounter>(), 64);
@@ -79,7 +79,7 @@ impl Layout {
             Some(placed) => PlacedLayout::compute(placed, &mut take),
             None => PlacedLayout::default(),
         };
-        let returning = take(Returning::bytes(geometry.remembered_pages()), 64);
+        let second_touch = take(SecondTouch::bytes(geometry.remembered_pages()), 64);
         let segment_ends = take(geometry.segment_slots as usize * 8, 64);
         let batch_pages = take(geometry.batch_pages() as usize * 8, 64);
         let segments =
@@ -90,16 +90,16 @@ impl Layout {
         let staging = take(staging_groups * group_bytes, REGION_ALIGNMENT);
         Self {
             control,
-            drops,
+            range_invalidations,
             staging_groups: groups,
-            notes,
+            host_metadata,
             thread_counters,
             shards: shard_table,
             counters,
             bucket_table,
             entries,
             placed,
-            returning,
+            second_touch,
             segment_ends,
             batch_pages,
             segment_buffers,

@@ -74,7 +74,7 @@ mod mode;
 
 mod directory;
 
-mod forget;
+mod invalidation;
 
 mod groups;
 
@@ -115,7 +115,7 @@ pub use config::{
     PolicyParameters, STAGING_GROUPS_MAX, SyncMode, TierConfig,
 };
 pub use core::Tier;
-pub use directory::returning::Returning;
+pub use directory::second_touch::SecondTouch;
 pub use failure::latch::{Failure, Poisoned};
 pub use format::{LogPosition, RedoPoint};
 pub use groups::{SyncState, SyncTicket};
@@ -124,7 +124,7 @@ pub use in_place::DiskMark;
 pub use jobs::{
     FlushFlash, Job, JobError, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,
 };
-pub use layout::NOTE_BYTES;
+pub use layout::HOST_METADATA_BYTES;
 pub use mezzanine_ground::region::{LastingMemory, REGION_ALIGNMENT, Region};
 pub use pages::{HeldPage, PageCursor};
 pub use recovery::{

@@ -138,7 +138,7 @@ bugs! {
         IdleDrainUnsynced,
         /// A sync of the disk that began before the last write of a drain counts for it.
         DrainTakesEarlierSync,
-        /// A note that nothing accompanies does not become durable with a sync.
+        /// Host metadata that nothing accompanies does not become durable with a sync.
         NoteLeftBehind,
         /// A tier is closed as drained though pages in it are dirty.
         ClosedAsDrained,
@@ -202,10 +202,11 @@ bugs! {
         /// Groups state a front up to where pages are written to disk, synced or not.
         FrontStatedTooFar,
         /// A metadata segment, or the superblock of a resize or a closing, states a front that no durable
-        /// group has stated, so that pages have left of which the host's note does not tell. It was so once.
+        /// group has stated, so that pages have left of which the host metadata does not tell. It was so
+        /// once.
         FrontStatedBeforeNote,
-        /// A group that waits for its pages states the front as it is when they are there, beside the note of
-        /// when it was closed. It was so once.
+        /// A group that waits for its pages states the front as it is when they are there, beside the host
+        /// metadata of when it was closed. It was so once.
         FrontTakenWhenComposed,
         /// Metadata segments state a front up to where pages are written to disk, synced or not.
         SegmentFrontTooFar,
@@ -234,7 +235,7 @@ bugs! {
         /// An invalidation leaves no tombstone if the page has left the queue, though the front that passed
         /// it is not durable.
         NoTombstoneAfterLeaving,
-        /// An invalidation leaves no tombstone if the page was forgotten in memory, though its record is
+        /// An invalidation leaves no tombstone if the page was invalidated in memory, though its record is
         /// still on flash.
         NoTombstoneAfterForgetting,
         /// Recovery ignores the tombstones of ranges.
@@ -358,13 +359,13 @@ bugs! {
         /// is lost, but the tier may come to a halt.
         SegmentsUncounted,
         /// Where pages are written in place: the front does not move for the homes of pages that were
-        /// forgotten in memory alone. Nothing is lost, but the tier comes to a halt if there are no others.
+        /// invalidated in memory alone. Nothing is lost, but the tier comes to a halt if there are no others.
         /// It was so once.
         OrphansKeepHomes,
         /// Frames of groups that recovery would scan, for want of a durable metadata segment, are given to
         /// others.
         ScannedFramesReused,
-        /// Where the last group is one that a metadata segment stands for, its note is lost.
+        /// Where the last group is one that a metadata segment stands for, its host metadata is lost.
         NoteOfSegmentLost,
         /// A queue that shrinks forgets how many frames flash was laid out for, if it was told of fewer than
         /// it had. It was so once: the next opening looked for metadata in other places, and refused the tier
@@ -863,8 +864,8 @@ bugs! {
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the
         /// server comes to it again. It was so once. (The part of `crates/ffi`.)
         UnreadableKeepsTier,
-        /// The note is taken for empty where the segment that names the group with it cannot be read any
-        /// more.
+        /// The host metadata is taken for empty where the segment that names the group with it cannot be read
+        /// any more.
         NoteOfUnreadSegmentLost,
         /// Disk answers for a clean page that cannot be read before its tombstone is durable, and a crash
         /// finds the page again as a dirty one.
@@ -926,7 +927,8 @@ bugs! {
         /// takes the frame that the name of a lost page needs.
         EmptyGroupTakesRoom,
         /// The names of lost pages find no more room at the rear than second chances do, and syncs with a
-        /// note take what there is. It was so once: with two lost pages the tier could stop for ever.
+        /// host metadata take what there is. It was so once: with two lost pages the tier could stop for
+        /// ever.
         LostPagesFindNoRoom,
         /// Nothing is kept free at the rear for the names of pages that are lost side by side. It was so
         /// once: some twenty bad sectors brought a small tier to a halt for ever.
@@ -983,8 +985,8 @@ bugs! {
         /// A process whose error ends the server gets no more room than others while stage-out rests. It was
         /// so once. (A server's part.)
         RoomRefusedToRedo,
-        /// A sync waits for room for its note while stage-out rests because disk refuses pages, and nothing
-        /// makes any. It was so once.
+        /// A sync waits for room for its host metadata while stage-out rests because disk refuses pages, and
+        /// nothing makes any. It was so once.
         NoteAwaitedAtRest,
         /// Who reads a clean page that flash does not give back waits for room for its tombstone while
         /// stage-out rests, and nothing makes any. It was so once. (A server's part.)

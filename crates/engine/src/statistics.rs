@@ -75,7 +75,7 @@ counters! {
     groups_written,
     /// Of these, groups that a sync closed before they were full.
     groups_cut_short,
-    /// Of these, groups without a page: they carry a front, a note or tombstones.
+    /// Of these, groups without a page: they carry a front, host metadata or tombstones.
     groups_empty,
     /// Pages in the groups written.
     pages_written,

@@ -16,12 +16,12 @@ use crate::checkpoint::request::Oldest;
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::Control;
 use crate::core::Tier;
-use crate::directory::returning::Returning;
+use crate::directory::second_touch::SecondTouch;
 use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, HOMED, Hashed, REFERENCED, WRITTEN, dirty_since};
 use crate::format::RecordKind;
 use crate::groups::group::{Replaced, Reserve};
 use crate::ids::{EntryNumber, PageId, Position};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 use crate::placement::chosen::placed;
 use crate::placement::{Placement as _, QueuePlacement};
 use crate::planted::{self, Bug};
@@ -223,9 +223,9 @@ impl Tier {
             counters.dropped_stale.count(1);
             return StageIn::Dropped;
         }
-        if !self.returns(id) {
+        if !self.second_touch_admits(id) {
             counters.clean_first_seen.count(1);
-            return StageIn::FirstSeen;
+            return StageIn::FirstTouch;
         }
         let placement = self.placement();
         if !placement.admits(id, false) {
@@ -397,35 +397,35 @@ impl Tier {
     }
 
     /// The host's bytes as they were set last, or found at recovery.
-    pub fn note(&self) -> [u8; NOTE_BYTES] {
+    pub fn host_metadata(&self) -> [u8; HOST_METADATA_BYTES] {
         let _guard = self.control().lock.lock(self.owner);
-        self.current_note()
+        self.current_host_metadata()
     }
 
     /// Whether a group has taken along the host's bytes as they are now; it is durable with the next sync.
-    pub fn note_is_carried(&self) -> bool {
-        self.control().note_changed.get() == 0
+    pub fn host_metadata_is_carried(&self) -> bool {
+        self.control().host_metadata_changed.get() == 0
     }
 
     /// Replaces the host's bytes that every group summary carries; durable with the next sync.
-    pub fn set_note(&self, note: &[u8; NOTE_BYTES]) {
+    pub fn set_host_metadata(&self, host_metadata: &[u8; HOST_METADATA_BYTES]) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        self.store_note(note);
+        self.store_host_metadata(host_metadata);
     }
 }
 
 impl Tier {
-    /// Whether a clean page is to be taken because it returns, or because all are. Under the lock of the
-    /// page's shard.
+    /// Whether second-touch admission takes a clean page; without it every one is taken. Under the lock of
+    /// the page's shard.
     #[inline]
-    pub(crate) fn returns(&self, id: &PageId) -> bool {
+    pub(crate) fn second_touch_admits(&self, id: &PageId) -> bool {
         let pages = self.geometry.remembered_pages();
         if pages == 0 {
             return true;
         }
-        let returns = Returning::laid(&self.region, self.geometry.layout.returning, pages).returns(id);
+        let admitted = SecondTouch::laid(&self.region, self.geometry.layout.second_touch, pages).admits(id);
         // Asked second, so that pages which come while the tier fills are remembered, too.
-        returns || self.placement().is_filling()
+        admitted || self.placement().is_filling()
     }
 }

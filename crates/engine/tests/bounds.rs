@@ -15,8 +15,8 @@ use common::{Flash, Host, page};
 use mezzanine_engine::format::{Age, Record, RecordKind, SegmentHeader, SlotEntry, SlotHead, Superblock};
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_engine::{
-    Design, IdRange, NOTE_BYTES, PageId, Position, RecoveryError, Sequence, StageIn, StageKind, SyncMode,
-    TierConfig, Version,
+    Design, HOST_METADATA_BYTES, IdRange, PageId, Position, RecoveryError, Sequence, StageIn, StageKind,
+    SyncMode, TierConfig, Version,
 };
 
 mod common;
@@ -295,7 +295,7 @@ fn impossible_numbers_are_damage() -> bool {
         };
         let slot =
             SlotEntry { id: PageId::volume(1, 2), checksum: 3, epoch: 1, version: age.version, lsn: 5 };
-        let head = SlotHead { epoch: 1, number: age.generation, note: [0; NOTE_BYTES] };
+        let head = SlotHead { epoch: 1, number: age.generation, host_metadata: [0; HOST_METADATA_BYTES] };
         [
             whole(&header(&Age { segment: age.segment, ..last })),
             whole(&header(&Age { sequence: age.sequence, ..last })),

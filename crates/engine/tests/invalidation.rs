@@ -61,7 +61,7 @@ fn an_invalidation_reaches_a_page_that_was_forgotten() {
     let Lookup::Flash(found) = host.tier.lookup(&watched, &mut page(4096, 0)) else {
         panic!("the page is on flash alone")
     };
-    host.tier.forget_clean(&watched, &found);
+    host.tier.invalidate_clean(&watched, &found);
     assert_eq!(host.tier.holds(&watched), None);
     host.disk.insert(watched, page(4096, 2));
     host.tier.invalidate(&watched).unwrap();

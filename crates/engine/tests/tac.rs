@@ -115,7 +115,7 @@ impl Traced {
                     self.host.tier.invalidate(&id(block)).unwrap();
                     return None;
                 }
-                StageIn::Dropped | StageIn::FirstSeen => panic!("a dirty page is not dropped"),
+                StageIn::Dropped | StageIn::FirstTouch => panic!("a dirty page is not dropped"),
             }
         }
     }
@@ -324,15 +324,18 @@ fn what_is_invalidated_does_not_come_back() {
 
 /// The host's bytes come with the head of the directory.
 #[test]
-fn the_note_is_kept() {
+fn the_host_metadata_is_kept() {
     let mut tier = Traced::full();
     for round in 1..5u8 {
-        tier.host.tier.set_note(&[round; mezzanine_engine::NOTE_BYTES]);
+        tier.host.tier.set_host_metadata(&[round; mezzanine_engine::HOST_METADATA_BYTES]);
         let ticket = tier.host.tier.request_sync().unwrap();
         tier.settle();
         assert_eq!(tier.host.tier.sync_state(&ticket), SyncState::Durable);
         let superblock = tier.host.superblock.clone();
-        assert_eq!(tier.host.flash.recover(&superblock).unwrap().note, [round; mezzanine_engine::NOTE_BYTES]);
+        assert_eq!(
+            tier.host.flash.recover(&superblock).unwrap().host_metadata,
+            [round; mezzanine_engine::HOST_METADATA_BYTES]
+        );
     }
 }
 

@@ -173,7 +173,7 @@ fn recover_and_live(memory: &mut Memory, (flash, superblock): &(Vec<u8>, Superbl
     }
     let recovered = Tier::recover(memory.region(), &superblock, 1, &mut flash).unwrap();
     assert_eq!(Tier::attach(memory.region(), 2).err(), Some(AttachError::NotReady));
-    let report = format!("{:?} {:?} {:?}", recovered.report, recovered.writes, recovered.note);
+    let report = format!("{:?} {:?} {:?}", recovered.report, recovered.writes, recovered.host_metadata);
     let bytes = memory.bytes().to_vec();
     let superblock = recovered.superblock.clone();
     recovered.tier.check();

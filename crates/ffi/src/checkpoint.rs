@@ -327,7 +327,7 @@ impl Host {
             while self.work() {}
             self.work_until(|| tier.stage_out_idle())?;
             let no_room = asked && tier.rests_for_disk() && tier.valid_and_dirty().1 > 0;
-            if tier.note_is_carried() || no_room {
+            if tier.host_metadata_is_carried() || no_room {
                 return Ok(());
             }
             // The group finds room only where stage-out may make some.

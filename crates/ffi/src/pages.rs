@@ -70,7 +70,7 @@ impl Host {
             match tier.stage_in(id, page, kind, lsn) {
                 StageIn::Staged { also_disk: false } => return Ok(Written::Taken),
                 StageIn::Staged { also_disk: true } => return Ok(Written::AlsoDisk),
-                StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen => return Ok(Written::Refused),
+                StageIn::Refused | StageIn::Dropped | StageIn::FirstTouch => return Ok(Written::Refused),
                 StageIn::Full => {}
             }
             if let Some(failure) = tier.failure() {
@@ -146,7 +146,7 @@ impl Host {
         if !unread.silent {
             self.bury_clean(id, flash);
         }
-        tier.forget_clean(id, flash);
+        tier.invalidate_clean(id, flash);
         Some(Found::OnDisk)
     }
 

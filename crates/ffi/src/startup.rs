@@ -529,7 +529,7 @@ impl Host {
             redone_from: superblock.confirmed.redo,
             ..superblock.clone()
         };
-        let believed = if alone { &redone } else { superblock };
+        let basis = if alone { &redone } else { superblock };
         let nobody_needs = |error: &RecoveryError| match error {
             RecoveryError::Damaged { .. } => expendable(superblock),
             RecoveryError::Read(_) | RecoveryError::Silent(_) => {
@@ -537,7 +537,7 @@ impl Host {
             }
             _ => false,
         };
-        let recovered = match Tier::recover(memory, believed, owner, &mut flash) {
+        let recovered = match Tier::recover(memory, basis, owner, &mut flash) {
             // Invariant 8: what is damaged can be had from disk, or redone from the log; and so can what
             // cannot be read.
             Err(error) if nobody_needs(&error) => return self.emptied(superblock, owner),

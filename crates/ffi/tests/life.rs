@@ -172,7 +172,7 @@ fn a_needed_tier_that_is_missing_foreign_or_older_is_refused() {
 /// A marker that somebody has removed took the knowledge with it that the files lack pages, though the
 /// control file says so too: the server started on them with a new tier.
 #[test]
-fn a_tier_that_cannot_be_written_is_given_up_and_not_believed_again() {
+fn a_tier_that_cannot_be_written_is_given_up_and_not_valid_again() {
     let machine = Machine::new(SyncMode::Durable);
     let (host, _) = machine.start(10).unwrap();
     for block in 0..200 {

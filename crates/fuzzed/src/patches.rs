@@ -12,7 +12,7 @@ use mezzanine_engine::format::{
 const STEP: usize = 4096;
 const SEGMENT_MAGIC: [u8; 8] = *b"MEZZSEG1";
 const SUPERBLOCK_MAGIC: [u8; 8] = *b"MEZZTIER";
-const NOTE_AT: Range<usize> = 80..272;
+const HOST_METADATA_AT: Range<usize> = 80..272;
 
 /// Where structures lie in an image.
 pub(crate) fn structures(image: &[u8]) -> Vec<usize> {
@@ -107,9 +107,13 @@ pub(crate) fn repair(image: &mut [u8], place: usize) {
         put(bytes, 120, crc32c::crc32c(&bytes[bits..bits_end]));
         put(bytes, 124, crc32c::crc32c(&bytes[..124]));
     } else if bytes.starts_with(&SUMMARY_MAGIC) {
-        // The host's note has a checksum of its own in its first four bytes, if it is a volume's.
-        if bytes[NOTE_AT].iter().any(|&byte| byte != 0) {
-            put(bytes, NOTE_AT.start, crc32c::crc32c(&bytes[NOTE_AT.start + 4..NOTE_AT.end]));
+        // The host metadata has a checksum of its own in its first four bytes, if it is a volume's.
+        if bytes[HOST_METADATA_AT].iter().any(|&byte| byte != 0) {
+            put(
+                bytes,
+                HOST_METADATA_AT.start,
+                crc32c::crc32c(&bytes[HOST_METADATA_AT.start + 4..HOST_METADATA_AT.end]),
+            );
         }
         let end = (SUMMARY_HEADER_BYTES + number(bytes, 40) * RECORD_BYTES).min(bytes.len());
         let at = SUMMARY_HEADER_BYTES - 4;
@@ -125,5 +129,5 @@ pub(crate) fn assert_repair_knows(image: &[u8], places: &[usize]) {
     for &place in places {
         repair(&mut repaired, place);
     }
-    assert!(image == repaired, "the format has moved: repair() and NOTE_AT must follow");
+    assert!(image == repaired, "the format has moved: repair() and HOST_METADATA_AT must follow");
 }

@@ -74,8 +74,8 @@ fn traces() {
     run(trace, 10_000, 300);
 }
 
-/// A group whose checksums are right says that its page has the last version but one: recovery believed it, and
-/// the tier stopped with an assertion when the next page was forgotten.
+/// A group whose checksums are right says that its page has the last version but one: recovery believed it,
+/// and the tier stopped with an assertion when the next page was forgotten.
 #[test]
 fn an_image_with_the_last_version_is_refused() {
     const INPUT: &str = "392fc2a20fdc8df614a655e8ae7d56fe44d7c6615c55b2cdf17dd8f113ecd707bb48ffe2202ce74ad073fa39234c9eef54\

@@ -153,7 +153,7 @@ const STORIES: [(u64, &str); 53] = [
     ),
     (
         5_000_311,
-        "flash could not be read from one moment of a recovery on: the records of the segment that names the last group with its note were \
+        "flash could not be read from one moment of a recovery on: the records of the segment that names the last group with its host metadata were \
           missing, the table of files was taken for empty, and its files were refused as those of a newer tier",
     ),
     (700_289, "the same, and a tier whose metadata segment could not be read was refused as damaged"),

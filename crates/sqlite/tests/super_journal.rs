@@ -167,7 +167,7 @@ fn two_databases_on_a_tier_change_together() {
 
 #[cfg(feature = "planted")]
 #[test]
-fn a_journal_that_believes_in_a_super_journal_of_others_counts_alone() {
+fn a_journal_that_trusts_a_super_journal_of_others_counts_alone() {
     let folder = Folder::new();
     assert_eq!(crash(&folder, false, AT_SUPER_JOURNAL, true, false), (true, false));
 }

@@ -15,8 +15,8 @@ use crate::config::{AttachOptions, GUARD_BYTES_MAX};
 use crate::core::{Local, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind, unsteady};
 use crate::guard::{is_rotten, is_stretched, name_guard};
+use crate::host_metadata::{FILES_MAX, LENGTH_END};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
-use crate::note::{FILES_MAX, LENGTH_END};
 use crate::open::Reader;
 use crate::registry::Registry;
 use crate::shared::files::FileHome;
@@ -367,13 +367,13 @@ impl Local {
     ) -> Result<Arc<FileInner>, VolumeError> {
         let length = candidate.backing.len();
         let number = {
-            let note = host.table();
-            if note.table.entries.len() - forget.len() >= FILES_MAX {
+            let state = host.table();
+            if state.table.entries.len() - forget.len() >= FILES_MAX {
                 let reason = format!("the volume has {FILES_MAX} files already");
                 let error = VolumeError::new(VolumeErrorKind::TooManyFiles, "attach", candidate.name, reason);
                 return Err(error.advise("use another tier for it"));
             }
-            note.table.next().map_err(|used_up| used_up.of(&candidate.name))?
+            state.table.next().map_err(|used_up| used_up.of(&candidate.name))?
         };
         self.start(registry)?;
         let Some(opened) = registry.tier.as_mut() else {
@@ -396,13 +396,13 @@ impl Local {
         // Where writes go to disk first, nothing has to be durable before a change.
         file.shared.marks.set_ready(host.disk_first());
         let file = {
-            let mut note = host.table();
+            let mut state = host.table();
             for old in forget {
-                note.table.remove(old);
+                state.table.remove(old);
                 opened.path_table.paths.remove(&old);
                 opened.forget.push(old);
             }
-            note.table.add(host.epoch, length);
+            state.table.add(host.epoch, length);
             // At once: nobody is to see a number that no file has, and wait for it.
             self.insert(file)
         };
@@ -585,8 +585,8 @@ impl Local {
         if host.provably_clean() {
             return Vec::new();
         }
-        let note = host.table();
-        let numbers = note.table.entries.iter().map(|entry| entry.file);
+        let state = host.table();
+        let numbers = state.table.entries.iter().map(|entry| entry.file);
         numbers.filter(|number| self.file(*number).is_none()).collect()
     }
 }

@@ -13,7 +13,7 @@ pub(crate) use mezzanine_ground::interleave::{exclusive, lock, shared};
 use crate::backing::FileInner;
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::health::{Health, Mode, Route, closed};
-use crate::note::{NoteState, Table};
+use crate::host_metadata::{Table, TableState};
 use crate::pacing::Pacing;
 use crate::record::Recording;
 use crate::registry::{Registry, write_superblock};
@@ -95,7 +95,7 @@ impl TierHost {
         let config = parts.tier.geometry().config();
         let shared = Placed::<TierShared>::new();
         shared.service.begin();
-        shared.table.set(NoteState { told: parts.table.clone(), table: parts.table });
+        shared.table.set(TableState { told: parts.table.clone(), table: parts.table });
         Self {
             takes_clean: config.admission != mezzanine_engine::Admission::Dirty,
             takes_writes: config.admission != mezzanine_engine::Admission::Clean,
@@ -202,8 +202,8 @@ impl TierHost {
         }
     }
 
-    /// The table of files, as it goes into the tier's note.
-    pub(crate) fn table(&self) -> Held<'_, NoteState> {
+    /// The table of files, as it goes into the tier's host metadata.
+    pub(crate) fn table(&self) -> Held<'_, TableState> {
         self.shared.table.lock()
     }
 
@@ -374,7 +374,7 @@ impl Local {
     }
 
     /// Invalidates one page: the disk has a newer version.
-    pub(crate) fn forget_page(&self, host: &TierHost, id: &PageId) -> Result<(), VolumeError> {
+    pub(crate) fn invalidate_page(&self, host: &TierHost, id: &PageId) -> Result<(), VolumeError> {
         self.with_room(host, || host.tier.invalidate(id))
     }
 
@@ -395,24 +395,24 @@ impl Local {
 
     /// The group that is closed next carries what the table of files is by now.
     fn table_goes_along(&self, host: &TierHost) {
-        let mut note = host.table();
+        let mut state = host.table();
         for file in self.all_files() {
-            if let Some(entry) = note.table.get_mut(file.number) {
+            if let Some(entry) = state.table.get_mut(file.number) {
                 entry.length = file.len();
             }
         }
         // Of a file that is not attached the table that is told would not keep the mark; and nothing changes
         // before all are.
         if !host.is_held() {
-            self.tell_table(host, &mut note);
+            self.tell_table(host, &mut state);
         }
     }
 
     /// Has the tier carry the table of files in all groups from here on.
-    pub(crate) fn tell_table(&self, host: &TierHost, note: &mut NoteState) {
-        if note.told != note.table {
-            host.tier.set_note(&note.table.encode());
-            note.told = note.table.clone();
+    pub(crate) fn tell_table(&self, host: &TierHost, state: &mut TableState) {
+        if state.told != state.table {
+            host.tier.set_host_metadata(&state.table.encode());
+            state.told = state.table.clone();
         }
     }
 

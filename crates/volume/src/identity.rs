@@ -1,7 +1,8 @@
 //! Whether a file and a tier belong together (invariant 10).
 //!
 //! Three things bear witness: the sidecar beside the file, the superblock of the tier, and the table of files
-//! that travels in the tier's note. The order in which they become durable makes every mix tell its story:
+//! that travels in the tier's host metadata. The order in which they become durable makes every mix tell its
+//! story:
 //! - the superblock's epoch E, and its nonce, are durable before any sidecar says them: a sidecar ahead of
 //!   the superblock means that the tier is an older snapshot; one with another nonce than the superblock
 //!   keeps for E, that file and tier are copies of one pair which were both opened. (The superblock keeps the
@@ -24,7 +25,7 @@ use mezzanine_engine::planted::{self, Bug};
 use crate::config::provably_clean;
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::guard::is_len_of_current;
-use crate::note::{Entry, Table};
+use crate::host_metadata::{Entry, Table};
 use crate::registry::OpenedTier;
 use crate::sidecar::{Sidecar, SidecarState};
 
@@ -174,7 +175,8 @@ fn refuse(file: &FileEvidence<'_>, kind: VolumeErrorKind, reason: String, advice
 
 /// A sidecar that says `current` and names a guard was written when the disk was as long as the file, and
 /// while it stands nothing there changes but the head. A disk with that guard and another length is of
-/// another moment, at which the file's newest pages were in the tier; and putting the head back would truncate it.
+/// another moment, at which the file's newest pages were in the tier; and putting the head back would
+/// truncate it.
 fn refuse_other_length(file: &FileEvidence<'_>, sidecar: &Sidecar) -> Result<(), VolumeError> {
     let Some(len) = file.file_len.filter(|len| !is_len_of_current(sidecar, *len)) else { return Ok(()) };
     if planted::is(Bug::GuardedLengthUncompared) {

@@ -183,10 +183,10 @@ impl Local {
         self.mark(host, file, SidecarState::Dirty)
     }
 
-    /// Keeps disk jobs out while a file is truncated or a part of it discarded, so that the next one sees what the tier has
-    /// forgotten: it leaves those pages out though they may be in its list. `change` answers whether
-    /// there was room in the tier for it; if not, jobs are carried out with the gate open and all is done
-    /// again. False if the tier is given up meanwhile: then only the disk counts.
+    /// Keeps disk jobs out while a file is truncated or a part of it discarded, so that the next one sees
+    /// what the tier has forgotten: it leaves those pages out though they may be in its list. `change`
+    /// answers whether there was room in the tier for it; if not, jobs are carried out with the gate open and
+    /// all is done again. False if the tier is given up meanwhile: then only the disk counts.
     pub(crate) fn with_disk_jobs_out(
         &self,
         host: &TierHost,

@@ -16,7 +16,7 @@ mod statistics;
 
 mod sidecar;
 
-mod note;
+mod host_metadata;
 
 mod path_table;
 

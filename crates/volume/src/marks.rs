@@ -2,8 +2,8 @@
 //! those that the tier was last used with.
 //!
 //! A file is *marked* whenever the tier is about to count on something that only the newest file has: the
-//! sidecar takes the next number, durably, and then the table of files in the tier's note, before any group
-//! that depends on it is composed. So a table that is ahead of the sidecar has seen a newer file
+//! sidecar takes the next number, durably, and then the table of files in the tier's host metadata, before
+//! any group that depends on it is composed. So a table that is ahead of the sidecar has seen a newer file
 //! ([`crate::identity`]), and a sidecar that is ahead of the table is what a crash between the two leaves.
 //! Marked is a file
 //! - when the disk has, synced, what stage-out wrote: before flash may say that the pages are clean, or state
@@ -26,7 +26,7 @@ use mezzanine_engine::planted::{self, Bug};
 use crate::backing::FileInner;
 use crate::core::{Local, TierHost, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::note::MARK_MAX;
+use crate::host_metadata::MARK_MAX;
 use crate::sidecar::{Sidecar, SidecarState, SidecarStore, read_sidecar};
 
 /// Where a sidecar belongs.
@@ -68,11 +68,11 @@ impl Local {
         file.shared.marks.next_mark();
         let mark = file.mark();
         self.write_sidecar(host, file, state)?;
-        let mut note = host.table();
-        if let Some(entry) = note.table.get_mut(file.number) {
+        let mut state = host.table();
+        if let Some(entry) = state.table.get_mut(file.number) {
             entry.mark = entry.mark.max(mark);
         }
-        self.tell_table(host, &mut note);
+        self.tell_table(host, &mut state);
         Ok(())
     }
 

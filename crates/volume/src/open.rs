@@ -19,7 +19,7 @@ use mezzanine_ground::random::splitmix;
 use crate::config::{VolumeConfig, provably_clean};
 use crate::core::{TierHost, TierParts};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::note::Table;
+use crate::host_metadata::Table;
 use crate::path_table::PathTable;
 use crate::registry::{OpenReport, OpenedTier, write_superblock};
 use crate::shared::plain::OWNER;
@@ -401,7 +401,7 @@ pub(crate) fn open_tier(
         }),
         false => recovered,
     };
-    let Recovered { tier, writes, superblock, mut report, note, .. } =
+    let Recovered { tier, writes, superblock, mut report, host_metadata, .. } =
         recovered.map_err(|error| unrecovered(&name, error))?;
     let nonce = given.map_or_else(|| nonce(config, &found, &name), Ok)?;
     let superblock = superblock.with_nonce(nonce);
@@ -410,7 +410,7 @@ pub(crate) fn open_tier(
     if provably_clean(&superblock.config) || found.state == TierState::Drained {
         mark_all_clean(&tier);
     }
-    let mut table = Table::decode(&note).map_err(|what| {
+    let mut table = Table::decode(&host_metadata).map_err(|what| {
         VolumeError::new(VolumeErrorKind::Damaged, OPERATION, &name, what)
             .advise("put back an undamaged copy of the same moment")
     })?;

@@ -161,7 +161,7 @@ impl Local {
             if !unread.silent || planted::is(Bug::SilentFramesBad) {
                 self.bury_clean(host, &id, page);
             }
-            host.tier.forget_clean(&id, page);
+            host.tier.invalidate_clean(&id, page);
             return Ok(false);
         }
         // The page may have been written again since the lookup; then this copy does not matter.
@@ -280,7 +280,7 @@ impl Local {
             return true;
         }
         self.push_resize(host);
-        staged == StageIn::FirstSeen
+        staged == StageIn::FirstTouch
     }
 
     /// A clean page was dropped: it may have found no room, and nobody would make some where nothing is

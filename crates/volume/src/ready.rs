@@ -264,7 +264,7 @@ impl Local {
                 StageIn::Refused if !planted::is(Bug::UsedUpAwaited) && host.tier.used_up().is_some() => {
                     self.leave_used_up(host);
                 }
-                StageIn::Full | StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen => {
+                StageIn::Full | StageIn::Refused | StageIn::Dropped | StageIn::FirstTouch => {
                     self.work_or_wait(host, seen)?
                 }
             }

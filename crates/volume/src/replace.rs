@@ -44,7 +44,7 @@ use crate::core::{Local, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::guard::rename_guard;
 use crate::health::{Mode, Route};
-use crate::note::{Entry, FILES_MAX, Table};
+use crate::host_metadata::{Entry, FILES_MAX, Table};
 use crate::open::{Reader, format_tier, open_tier};
 use crate::path_table::PathTable;
 use crate::registry::{OpenedTier, Registry};
@@ -256,15 +256,15 @@ impl Local {
         }
         {
             let next_file = old.table().table.next_file;
-            let mut note = host.table();
+            let mut state = host.table();
             let entry = |file: &Arc<FileInner>| Entry {
                 file: file.number,
                 epoch: host.epoch,
                 mark: file.mark(),
                 length: file.len(),
             };
-            note.table = Table {
-                next_file: next_file.max(note.table.next_file),
+            state.table = Table {
+                next_file: next_file.max(state.table.next_file),
                 entries: files.iter().map(entry).collect(),
             };
         }

@@ -1,8 +1,9 @@
 //! Growing and shrinking the tier's queue while it is in use.
 //!
-//! The engine brings the rear of its queue to where the ring is to end, or to go on, and then waits for one superblock. Whoever carries out
-//! jobs writes it: a worker, or a caller who has found no room. A crash before leaves the old size, one after
-//! it the new one: in both, the rear stands where either finds every frame.
+//! The engine brings the rear of its queue to where the ring is to end, or to go on, and then waits for one
+//! superblock. Whoever carries out jobs writes it: a worker, or a caller who has found no room. A crash
+//! before leaves the old size, one after it the new one: in both, the rear stands where either finds every
+//! frame.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use crate::backing::FileInner;
 use crate::core::{Local, TierHost, shared};
 use crate::error::VolumeError;
 use crate::health::Route;
-use crate::note::LENGTH_END;
+use crate::host_metadata::LENGTH_END;
 use crate::statistics::count;
 
 /// Pages whose writers are excluded together.
@@ -192,14 +192,14 @@ impl Local {
             count(&self.counters().page_writes, 1);
             count(&self.counters().disk_pages_written, 1);
             if !written || !host.takes_writes {
-                self.forget_page(host, &id)?;
+                self.invalidate_page(host, &id)?;
             } else if part.len() as u64 == size {
                 self.stage_written(host, &id, part)?;
             } else if let Some(mut page) = self.held_page(host, &id) {
                 page[inside..inside + part.len()].copy_from_slice(part);
                 self.stage_written(host, &id, &page)?;
             } else {
-                self.forget_page(host, &id)?;
+                self.invalidate_page(host, &id)?;
             }
         }
         Ok(())
@@ -237,8 +237,8 @@ impl Local {
                     return Ok(());
                 }
                 StageIn::Full => self.work_or_wait(host, seen)?,
-                StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen => {
-                    return self.forget_page(host, id);
+                StageIn::Refused | StageIn::Dropped | StageIn::FirstTouch => {
+                    return self.invalidate_page(host, id);
                 }
             }
         }

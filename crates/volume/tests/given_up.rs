@@ -15,7 +15,7 @@ fn fail(device: &MemoryDevice, operation: Operation, after: u64, count: u64) {
 }
 
 #[test]
-fn a_tier_that_was_given_up_is_not_believed_again_when_the_disk_fails_too() {
+fn a_tier_that_was_given_up_is_not_valid_again_when_the_disk_fails_too() {
     let flash = formatted(&through());
     let backing = Backing::new("a");
     let volume = open(&flash, &through());
@@ -454,6 +454,6 @@ fn both_parts_are_there_of_a_page_in_the_tier(bug: Option<mezzanine_engine::plan
 fn a_page_of_a_tier_that_was_given_up_is_not_written_over_the_newer_one() {
     use mezzanine_engine::planted::Bug;
     assert!(both_parts_are_there_of_a_page_in_the_tier(None));
-    let believed = both_parts_are_there_of_a_page_in_the_tier(Some(Bug::GivenUpPageBelieved));
-    assert!(!believed, "the planted fault went unnoticed");
+    let there = both_parts_are_there_of_a_page_in_the_tier(Some(Bug::GivenUpPageBelieved));
+    assert!(!there, "the planted fault went unnoticed");
 }

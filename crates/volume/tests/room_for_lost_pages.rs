@@ -13,7 +13,7 @@ use mezzanine_ground::random::Random;
 use mezzanine_volume::{Design, VolumeConfig, VolumeError, VolumeErrorKind, VolumeState};
 
 const STEPS: u64 = 1500;
-/// The file grows a byte at a time, so that syncs have a note to make durable and nothing else.
+/// The file grows a byte at a time, so that syncs have host metadata to make durable and nothing else.
 const LEN: u64 = 400 * PAGE as u64;
 
 /// A life with `lost` bad sectors under pages that nobody writes again. Nobody but the caller carries out

@@ -144,7 +144,7 @@ fn what_was_synced_is_there(design: Design, block: u64, after: u64, count: u64) 
 
 /// Recovery takes a page that cannot be read for one that is not torn, for torn pages can be read.
 #[test]
-fn a_torn_group_of_a_silent_device_is_not_believed() {
+fn a_torn_group_of_a_silent_device_is_not_valid() {
     let all = |design: Design, torn: &[u64]| {
         let each_read = |block, count| {
             let opened = (0..).map(|after| what_was_synced_is_there(design, block, after, count));

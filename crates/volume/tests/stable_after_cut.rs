@@ -129,7 +129,7 @@ fn a_discard_of_pages_whose_frames_leave() {
 
 #[cfg(feature = "planted")]
 #[test]
-fn a_discard_of_pages_whose_frames_leave_shows_whether_their_copies_are_believed() {
+fn a_discard_of_pages_whose_frames_leave_shows_whether_their_copies_are_valid() {
     use mezzanine_engine::planted::{Bug, set};
     set(Some(Bug::ForgottenCopiesBelieved));
     let stable = check_while_frames_leave(discard);

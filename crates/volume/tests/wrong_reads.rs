@@ -183,7 +183,7 @@ fn a_file_is_attached_though_one_read_of_its_sidecar_brings_another_bit() {
 }
 
 #[test]
-fn what_one_read_brings_is_not_believed() {
+fn what_one_read_brings_is_not_trusted() {
     only_with(&[Bug::OneReadBelieved], || are_opened(Design::FaceGr, Left::ByACrash));
     only_with(&[Bug::OneReadBelieved], || are_attached(Design::FaceGr, Left::ByACrash, false));
     // Where a guard stands, one such bit is taken for a rotten one now (`guard_damage.rs`).

@@ -1,5 +1,5 @@
-//! Randomness: the distributions of clauses 2.1.6 and 4.3.2, drawn from a stream of which a seed means the same
-//! requests and the same population for ever.
+//! Randomness: the distributions of clauses 2.1.6 and 4.3.2, drawn from a stream of which a seed means the
+//! same requests and the same population for ever.
 
 use mezzanine_ground::random::Stream;
 

@@ -68,8 +68,8 @@ impl Drive {
     /// time scale.
     ///
     /// # Errors
-    /// `InvalidState` if the file is in use for another model; `Unsupported` for a model whose times another crate
-    /// computes; the errors of opening and mapping the file.
+    /// `InvalidState` if the file is in use for another model; `Unsupported` for a model whose times another
+    /// crate computes; the errors of opening and mapping the file.
     pub fn open_shared(
         model: Model,
         state: Option<&Path>,

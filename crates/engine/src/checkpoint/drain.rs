@@ -121,8 +121,8 @@ impl Tier {
         self.control().ends.rear()
     }
 
-    /// Drops the clean pages of `range` that were appended before `end`, because their disk copies may differ
-    /// after all. For a tier that was just recovered; the next recovery finds them again.
+    /// Invalidates the clean pages of `range` that were appended before `end`, because their disk copies may
+    /// differ after all. For a tier that was just recovered; the next recovery finds them again.
     pub fn distrust_clean(&self, range: &IdRange, end: Position) {
         let control = self.control();
         let directory = self.directory();
@@ -134,9 +134,9 @@ impl Tier {
             let id = directory.id(entry);
             let shard = directory.lock(directory.hashed(&id), self.owner);
             if shard.find(&id) == Some(entry) {
-                self.forgets(position);
+                self.invalidated_in_memory(position);
                 shard.unlink(entry);
-                self.placement().forgotten(entry);
+                self.placement().invalidated_in_memory(entry);
                 shard.changed();
             }
         }

@@ -65,8 +65,8 @@ pub struct TierConfig {
     pub frames_max: u64,
     /// Parameters of designs that write in place.
     pub policy: PolicyParameters,
-    /// Of clean pages only those are taken that return: that were offered before, not long ago. While the
-    /// tier fills for the first time every one is.
+    /// Second-touch admission: of clean pages only those are taken that were offered before, not long ago.
+    /// While the tier fills for the first time every one is.
     pub returning_only: bool,
     /// With `returning_only`: pages whose first offer is remembered. Default: half as many as there are
     /// frames.

@@ -10,7 +10,7 @@
 
 pub(crate) mod bucket;
 
-pub(crate) mod returning;
+pub(crate) mod second_touch;
 
 use std::cell::Cell;
 use std::sync::atomic::{Ordering, fence};

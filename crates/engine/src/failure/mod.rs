@@ -64,7 +64,7 @@ impl Tier {
             control.draining.set(0);
         }
         drop(guard);
-        self.abandon_drops(dead);
+        self.abandon_invalidations(dead);
         mezzanine_ground::counters::abandon(&self.region, owner);
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::record::{RECORD_BYTES, Record};
 use super::{FORMAT_VERSION, FormatError, LogPosition, plausible, version_of};
 use crate::bounds::Bound;
 use crate::ids::{Position, Sequence};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 use crate::planted::{self, Bug};
 
 /// First bytes of a group.
@@ -41,7 +41,7 @@ pub struct GroupSummary {
     /// Frames before this position had left the queue.
     pub front: Position,
     /// The host's bytes.
-    pub note: [u8; NOTE_BYTES],
+    pub host_metadata: [u8; HOST_METADATA_BYTES],
     /// The host's log reached so far at least when anything in the tier was written: the largest position of
     /// a page that came in, or that the host named, since the tier was last empty.
     pub log: LogPosition,
@@ -61,7 +61,7 @@ impl Default for GroupSummary {
             cut_short: false,
             durable: Sequence::ZERO,
             front: Position::ZERO,
-            note: [0; NOTE_BYTES],
+            host_metadata: [0; HOST_METADATA_BYTES],
             log: LogPosition::default(),
         }
     }
@@ -82,7 +82,7 @@ impl GroupSummary {
         visitor.field(56, &mut self.position);
         visitor.field(64, &mut self.durable);
         visitor.field(72, &mut self.front);
-        visitor.field(80, &mut self.note);
+        visitor.field(80, &mut self.host_metadata);
         visitor.field(272, &mut self.log.lsn);
         visitor.field(280, &mut self.log.timeline);
         self.cut_short = flags & FLAG_CUT_SHORT != 0;

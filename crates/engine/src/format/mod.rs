@@ -130,7 +130,7 @@ mod tests {
             lsn: 0,
         };
         let cluster = ClusterName { system_identifier: 1, checksums: true };
-        let head = SlotHead { epoch: 1, number: 1, note: [0; crate::layout::NOTE_BYTES] };
+        let head = SlotHead { epoch: 1, number: 1, host_metadata: [0; crate::layout::HOST_METADATA_BYTES] };
         let lists = [
             ("`MEZZTIER`", shown(&|offsets| superblock.clone().show(offsets).unwrap())),
             ("`MEZZGRP1`", shown(&|offsets| GroupSummary::default().show(offsets))),

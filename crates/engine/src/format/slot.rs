@@ -10,7 +10,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, put_at};
 use super::plausible;
 use crate::bounds::Bound;
 use crate::ids::{PAGE_ID_BYTES, PageId, Version};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 
 /// Size of a slot in bytes.
 pub const SLOT_BYTES: usize = 64;
@@ -84,7 +84,7 @@ pub struct SlotHead {
     /// Counts the heads written: the larger one counts.
     pub number: u64,
     /// The host's bytes.
-    pub note: [u8; NOTE_BYTES],
+    pub host_metadata: [u8; HOST_METADATA_BYTES],
 }
 
 impl SlotHead {
@@ -93,7 +93,7 @@ impl SlotHead {
         visitor.always(8, *tier_uuid);
         visitor.field(24, &mut self.epoch);
         visitor.field(28, &mut self.number);
-        visitor.field(36, &mut self.note);
+        visitor.field(36, &mut self.host_metadata);
     }
 
     /// The bytes of one copy.
@@ -112,7 +112,7 @@ impl SlotHead {
         if !whole || bytes[..8] != HEAD_MAGIC || bytes[8..24] != *tier_uuid {
             return None;
         }
-        let mut head = Self { epoch: 0, number: 0, note: [0; NOTE_BYTES] };
+        let mut head = Self { epoch: 0, number: 0, host_metadata: [0; HOST_METADATA_BYTES] };
         head.show(tier_uuid, &mut Reader(bytes));
         plausible(head.epoch, &[(Bound::Generation, &[head.number])]).then_some(head)
     }
@@ -144,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn heads_carry_the_note() {
-        let head = SlotHead { epoch: 2, number: 9, note: [5; NOTE_BYTES] };
+    fn heads_carry_the_host_metadata() {
+        let head = SlotHead { epoch: 2, number: 9, host_metadata: [5; HOST_METADATA_BYTES] };
         let mut bytes = head.encode(&[7; 16]).to_vec();
         assert_eq!(SlotHead::decode(&bytes, &[7; 16]), Some(head));
         assert_eq!(SlotHead::decode(&bytes, &[8; 16]), None);

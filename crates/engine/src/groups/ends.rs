@@ -37,8 +37,8 @@ pub(crate) struct Passed {
     durable_front: Word,
     cleaned: Word,
     releasable: Word,
-    /// Clean pages before it were forgotten in memory alone: their records are still on flash.
-    forgotten_end: Word,
+    /// Clean pages before it were invalidated in memory alone: their records are still on flash.
+    invalidated_in_memory_end: Word,
 }
 
 impl Ends {
@@ -132,8 +132,8 @@ impl Passed {
         Position::from_number(self.releasable.get())
     }
 
-    pub(crate) fn forgotten_end(&self) -> Position {
-        Position::from_number(self.forgotten_end.get())
+    pub(crate) fn invalidated_in_memory_end(&self) -> Position {
+        Position::from_number(self.invalidated_in_memory_end.get())
     }
 
     /// Recovery has found this front.
@@ -159,8 +159,8 @@ impl Passed {
         self.durable_front.set(self.durable_front().max(front).number());
     }
 
-    /// A clean page at this position was forgotten in memory alone.
-    pub(crate) fn forgets(&self, position: Position) {
-        self.forgotten_end.set(self.forgotten_end().max(position.next()).number());
+    /// A clean page at this position was invalidated in memory alone.
+    pub(crate) fn invalidated_in_memory(&self, position: Position) {
+        self.invalidated_in_memory_end.set(self.invalidated_in_memory_end().max(position.next()).number());
     }
 }

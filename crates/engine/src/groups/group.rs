@@ -43,8 +43,8 @@ pub(crate) struct StagingGroup {
     capacity: Word,
     records: Word,
     cut_short: Word,
-    /// Whether it is for tombstones of drops, and pages that come in have no part in it (see `refused`).
-    of_drops: Word,
+    /// Whether it is for tombstones, and pages that come in have no part in it (see `refused`).
+    of_invalidations: Word,
     /// Pages whose copy into the group is complete. In a line apart from what appending changes.
     filled: Word,
     /// Checksum of the summary, once composed, and of its predecessor's.
@@ -139,7 +139,9 @@ impl StagingGroup {
         // (`Tier::copy_staged`).
         fence(Ordering::Release);
         self.capacity.set(capacity);
-        for word in [&self.pages, &self.records, &self.filled, &self.cut_short, &self.of_drops, &self.owner] {
+        for word in
+            [&self.pages, &self.records, &self.filled, &self.cut_short, &self.of_invalidations, &self.owner]
+        {
             word.set(0);
         }
         self.stage.set(Stage::Open);
@@ -169,14 +171,14 @@ impl StagingGroup {
         self.filled.add(1);
     }
 
-    /// Keeps it for tombstones of drops.
-    pub(crate) fn keep_for_drops(&self) {
-        self.of_drops.set(1);
+    /// Keeps it for tombstones.
+    pub(crate) fn keep_for_invalidations(&self) {
+        self.of_invalidations.set(1);
     }
 
     #[inline]
-    pub(crate) fn is_kept_for_drops(&self) -> bool {
-        self.of_drops.get() != 0
+    pub(crate) fn is_kept_for_invalidations(&self) -> bool {
+        self.of_invalidations.get() != 0
     }
 
     /// The front that its summary states.
@@ -366,7 +368,7 @@ pub(crate) enum Reserve {
     /// Pages that come in: stage-out must always find room for its survivors and a front.
     Foreground,
     /// What the host wants to be durable with the next sync.
-    Note,
+    HostMetadata,
     /// Second chances: a group without pages must still find room.
     StageOut,
     /// Pages that disk has refused: while no page is lost they may take what is kept for the names of those.

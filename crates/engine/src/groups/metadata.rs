@@ -191,7 +191,7 @@ impl Tier {
     /// Whether a group may be opened as far as segments are concerned. Under the control lock.
     pub(crate) fn segments_suffice(&self, reserve: Reserve) -> bool {
         let more = match reserve {
-            Reserve::Foreground | Reserve::Note => self.geometry.spare_segments.moving,
+            Reserve::Foreground | Reserve::HostMetadata => self.geometry.spare_segments.moving,
             Reserve::StageOut | Reserve::Refused | Reserve::Lost => 1,
             Reserve::Carrier => 0,
         };

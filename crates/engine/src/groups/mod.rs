@@ -38,7 +38,7 @@ use crate::groups::group::Replaced;
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
 use crate::ids::{EntryNumber, IdRange, Position, Sequence, Version};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 use crate::placement::chosen::placed;
 use crate::placement::{QueuePlacement, Recorded};
 use crate::planted::{self, Bug};
@@ -103,29 +103,29 @@ impl Tier {
         memory + frames * self.geometry.page_size()
     }
 
-    fn note_offset(&self, group: Option<Sequence>) -> usize {
+    fn host_metadata_offset(&self, group: Option<Sequence>) -> usize {
         let index = group.map_or(self.staging_groups().len(), |sequence| self.group_index(sequence));
-        self.geometry.layout.notes + index * NOTE_BYTES
+        self.geometry.layout.host_metadata + index * HOST_METADATA_BYTES
     }
 
     /// Under the control lock.
-    pub(crate) fn store_note(&self, note: &[u8; NOTE_BYTES]) {
-        self.region.copy_in(self.note_offset(None), note);
-        planted::inside("note: stored");
-        let carried = !self.placement().note_listed();
-        self.control().note_changed.set(carried.into());
+    pub(crate) fn store_host_metadata(&self, host_metadata: &[u8; HOST_METADATA_BYTES]) {
+        self.region.copy_in(self.host_metadata_offset(None), host_metadata);
+        planted::inside("host metadata: stored");
+        let carried = !self.placement().host_metadata_listed();
+        self.control().host_metadata_changed.set(carried.into());
     }
 
     /// The host's bytes as they are now. Under the control lock.
-    pub(crate) fn current_note(&self) -> [u8; NOTE_BYTES] {
-        let mut note = [0; NOTE_BYTES];
-        self.region.copy_out(self.note_offset(None), &mut note);
-        note
+    pub(crate) fn current_host_metadata(&self) -> [u8; HOST_METADATA_BYTES] {
+        let mut host_metadata = [0; HOST_METADATA_BYTES];
+        self.region.copy_out(self.host_metadata_offset(None), &mut host_metadata);
+        host_metadata
     }
 
-    /// Sets the current note without a change to be made durable: for recovery.
-    pub(crate) fn adopt_note(&self, note: &[u8; NOTE_BYTES]) {
-        self.region.copy_in(self.note_offset(None), note);
+    /// Sets the current host metadata without a change to be made durable: for recovery.
+    pub(crate) fn adopt_host_metadata(&self, host_metadata: &[u8; HOST_METADATA_BYTES]) {
+        self.region.copy_in(self.host_metadata_offset(None), host_metadata);
     }
 
     /// Appends a page's record to the open group and gives the page a frame. Under the lock of the page's
@@ -156,9 +156,9 @@ impl Tier {
     ) -> Option<Place> {
         let control = self.control();
         let guard = control.lock.lock(self.owner);
-        // Invariant 6: a second chance of a page that is being dropped would lie behind its tombstone and
+        // Invariant 6: a second chance of a page that is being invalidated would lie behind its tombstone and
         // outlive it.
-        if self.is_being_dropped(&kind) && !planted::is(Bug::SecondChanceDuringDrop) {
+        if self.is_being_invalidated(&kind) && !planted::is(Bug::SecondChanceDuringDrop) {
             return None;
         }
         let comes_in = matches!(kind, RecordKind::Page { second_chance: false, .. });
@@ -167,7 +167,7 @@ impl Tier {
             return None;
         }
         let mut group = self.open_group(reserve)?;
-        if reserve == Reserve::Foreground && self.is_of_drops(group) {
+        if reserve == Reserve::Foreground && self.is_of_invalidations(group) {
             return None;
         }
         while self.has_bad() && !placement.pass_bad(group) {
@@ -246,37 +246,37 @@ impl Tier {
         self.group_of(place.sequence).page_is_filled();
     }
 
-    /// Appends a tombstone, with the note in the same group if there is one.
+    /// Appends a tombstone, with the host metadata in the same group if there is one.
     pub(crate) fn append_tombstone(
         &self,
         range: IdRange,
-        note: Option<&[u8; NOTE_BYTES]>,
+        host_metadata: Option<&[u8; HOST_METADATA_BYTES]>,
         reserve: Reserve,
     ) -> Result<(), NoRoom> {
         let _guard = self.control().lock.lock(self.owner);
-        self.append_tombstone_locked(range, note, reserve)
+        self.append_tombstone_locked(range, host_metadata, reserve)
     }
 
     /// [`Self::append_tombstone`] under the control lock.
     pub(crate) fn append_tombstone_locked(
         &self,
         range: IdRange,
-        note: Option<&[u8; NOTE_BYTES]>,
+        host_metadata: Option<&[u8; HOST_METADATA_BYTES]>,
         reserve: Reserve,
     ) -> Result<(), NoRoom> {
         let control = self.control();
         if self.geometry.slot_directory().is_some() {
             // Slots say what is gone.
-            note.inspect(|note| self.store_note(note));
+            host_metadata.inspect(|host_metadata| self.store_host_metadata(host_metadata));
             return Ok(());
         }
         let opens = control.append.open().is_none();
         let group = self.open_group(reserve).ok_or(NoRoom)?;
-        if let Some(note) = note {
-            self.store_note(note);
+        if let Some(host_metadata) = host_metadata {
+            self.store_host_metadata(host_metadata);
         }
         if opens && reserve == Reserve::Lost && self.placement().shortens_groups() {
-            group.keep_for_drops();
+            group.keep_for_invalidations();
         }
         self.push_record(group, RecordKind::Tombstone(range));
         planted::inside("tombstone: record pushed");
@@ -320,9 +320,10 @@ impl Tier {
         let crowded = planted::is(Bug::LostPagesFindNoRoom);
         let reserved = match reserve {
             Reserve::Foreground => RESERVED_GROUPS,
-            // Syncs that have nothing but a note come as often as the host likes, and each costs a frame.
-            Reserve::Note if !crowded => 2,
-            Reserve::Note | Reserve::StageOut | Reserve::Refused => 1,
+            // Syncs that have nothing but host metadata come as often as the host likes, and each costs a
+            // frame.
+            Reserve::HostMetadata if !crowded => 2,
+            Reserve::HostMetadata | Reserve::StageOut | Reserve::Refused => 1,
             Reserve::Lost if crowded => 1,
             Reserve::Carrier | Reserve::Lost => 0,
         };
@@ -399,11 +400,11 @@ impl Tier {
         let sequence = group.sequence();
         let position = group.position();
         let summary = self.geometry.summary_frames();
-        self.region.copy_in(self.note_offset(Some(sequence)), &self.current_note());
-        control.note_changed.set(0);
-        // Together with the note: the front may pass pages of which a later note has to tell first.
+        self.region.copy_in(self.host_metadata_offset(Some(sequence)), &self.current_host_metadata());
+        control.host_metadata_changed.set(0);
+        // Together with the host metadata: the front may pass pages of which a later one has to tell first.
         group.states_front(control.ends.front());
-        planted::inside("seal: note taken along");
+        planted::inside("seal: host metadata taken along");
         let directory = self.directory();
         let head =
             GroupHead { sequence, pages: group.pages() as u32, records: group.records() as u32, checksum: 0 };
@@ -434,8 +435,8 @@ impl Tier {
         let control = self.control();
         let sequence = group.sequence();
         let memory = self.group_memory(sequence);
-        let mut note = [0; NOTE_BYTES];
-        self.region.copy_out(self.note_offset(Some(sequence)), &mut note);
+        let mut host_metadata = [0; HOST_METADATA_BYTES];
+        self.region.copy_out(self.host_metadata_offset(Some(sequence)), &mut host_metadata);
         if planted::is(Bug::FrontTakenWhenComposed) {
             group.states_front(control.ends.front());
         }
@@ -456,7 +457,7 @@ impl Tier {
             cut_short: group.is_cut_short(),
             durable,
             front: stated,
-            note,
+            host_metadata,
             log: self.log_position(),
         };
         let records =
@@ -474,12 +475,12 @@ impl Tier {
 
     /// Asks that everything staged in so far becomes durable. The open group is closed as it is.
     ///
-    /// If nothing was staged in since the last sync, the ticket is durable at once. A changed note that finds
-    /// no room while stage-out rests ([`Tier::rests_for_disk`]) is left to the next group: nothing makes room
-    /// then, and the note tells of nothing that flash states before that group.
+    /// If nothing was staged in since the last sync, the ticket is durable at once. Host metadata that has
+    /// changed and finds no room while stage-out rests ([`Tier::rests_for_disk`]) is left to the next group:
+    /// nothing makes room then, and it tells of nothing that flash states before that group.
     ///
     /// # Errors
-    /// [`NoRoom`] if a changed note found no group to travel in otherwise.
+    /// [`NoRoom`] if changed host metadata found no group to travel in otherwise.
     pub fn request_sync(&self) -> Result<SyncTicket, NoRoom> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
@@ -508,15 +509,15 @@ impl Tier {
     /// Closes the group that is open. Under the control lock.
     fn close_groups(&self) -> Result<SyncTicket, NoRoom> {
         let control = self.control();
-        if control.note_changed.get() != 0 && !planted::is(Bug::NoteLeftBehind) {
-            let found = self.open_group(Reserve::Note).is_some();
+        if control.host_metadata_changed.get() != 0 && !planted::is(Bug::NoteLeftBehind) {
+            let found = self.open_group(Reserve::HostMetadata).is_some();
             if !found && (!self.rests_for_disk() || planted::is(Bug::NoteAwaitedAtRest)) {
                 return Err(NoRoom);
             }
         }
         if let Some(open) = control.append.open() {
             let group = self.group_of(open);
-            if group.records() > 0 || control.note_changed.get() != 0 {
+            if group.records() > 0 || control.host_metadata_changed.get() != 0 {
                 self.seal(group, true);
             }
         }
@@ -527,7 +528,7 @@ impl Tier {
 
     /// All that the tier holds is in the groups before this one. An open group that nothing was put into yet
     /// does not count: it opens, for one, behind a group that had room for its summary alone and took the
-    /// note along. Under the control lock.
+    /// host metadata along. Under the control lock.
     pub(crate) fn groups_end(&self) -> Sequence {
         let control = self.control();
         match control.append.open() {

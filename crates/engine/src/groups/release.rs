@@ -109,7 +109,7 @@ impl Tier {
     }
 
     /// The front that metadata segments and superblocks state: what a durable group has stated before. They
-    /// carry no note of the host's. What it has to say before pages may leave lies in the group that states
+    /// carry no host metadata. What that has to say before pages may leave lies in the group that states
     /// the front, or in an earlier one, and is durable with it. Under the control lock.
     pub(crate) fn front_to_state(&self) -> Position {
         let control = self.control();

@@ -2,9 +2,9 @@
 //!
 //! Everything at the front can leave it without room at the rear but the names of lost pages (see
 //! `unreadable`). A page that is found lost frees a frame that nothing is put in any more, and its name needs
-//! a good one. So pages that come in, second chances and syncs that have a note alone stop while there is
-//! room for the names of pages that are lost one after the other, in good frames: bad ones behind the rear do
-//! not count, since all that is put there is void records.
+//! a good one. So pages that come in, second chances and syncs that have host metadata alone stop while there
+//! is room for the names of pages that are lost one after the other, in good frames: bad ones behind the rear
+//! do not count, since all that is put there is void records.
 //!
 //! Names take the last room there is, and leave that of a summary behind it, for a group that carries the
 //! front. If a name finds none, the front waits until something has made room. Where nothing can, because

@@ -8,8 +8,8 @@
 //!   page that is rewritten takes a fresh home; the old one is given to others later
 //!   (docs/decisions/0008-designs-that-write-in-place.md).
 //! - At the front of the queue nothing is read and nothing leaves: valid records are *relocated*, appended
-//!   again for pages that stay where they are ([`copy_forward`]). Their entries are `HOMED`: staging memory does
-//!   not have their pages.
+//!   again for pages that stay where they are ([`copy_forward`]). Their entries are `HOMED`: staging memory
+//!   does not have their pages.
 //! - Pages leave when the policy says so ([`evict`]): a clean one by a tombstone, a dirty one after it was
 //!   written to disk and synced ([`dirty_evictions`]).
 //!
@@ -18,7 +18,7 @@
 //!   Free ---------------> Used ---------------> Leaving --------------------------------> Deferred --+
 //!    ^                     |  |                    |   rewritten, invalidated                  ^      |
 //!    |                     |  +--------------------+-------------------------------------------+      |
-//!    |                     | forgotten in memory alone                                         |      |
+//!    |                     | invalidated in memory alone                                       |      |
 //!    |                     +-----------------------> Leaked ----(the front passes its record)--+      |
 //!    +---------------------------------- what made it free is durable --------------------------------+
 //! ```
@@ -504,7 +504,7 @@ impl InPlace<'_> {
     fn leaked_leave(&self, front: Position, end: Position) {
         let homes = self.homes();
         let control = self.control();
-        let end = end.min(control.passed.forgotten_end());
+        let end = end.min(control.passed.invalidated_in_memory_end());
         if front >= end {
             return;
         }
@@ -546,7 +546,7 @@ impl InPlace<'_> {
         let homes = self.homes();
         let enough = homes.slots.is_some() || homes.coming() >= self.homes_enough();
         let none = enough || planted::is(Bug::OrphansKeepHomes);
-        if none { Position::ZERO } else { self.control().passed.forgotten_end() }
+        if none { Position::ZERO } else { self.control().passed.invalidated_in_memory_end() }
     }
 
     /// The newest group that exists: all records appended so far are in it or before it.

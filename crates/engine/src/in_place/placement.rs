@@ -79,7 +79,7 @@ impl Placement for InPlace<'_> {
         self.unplaced(self.homes().of_entry(entry));
     }
 
-    fn forgotten(&self, entry: EntryNumber) {
+    fn invalidated_in_memory(&self, entry: EntryNumber) {
         self.leak(entry);
     }
 
@@ -257,7 +257,7 @@ impl Placement for InPlace<'_> {
         self.check_homes();
     }
 
-    fn note_listed(&self) -> bool {
+    fn host_metadata_listed(&self) -> bool {
         self.head_listed()
     }
 

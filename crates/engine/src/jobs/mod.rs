@@ -179,11 +179,11 @@ impl WriteDisk<'_> {
         self.tier.batch_writes()
     }
 
-    /// Those of the pages that the tier holds as the newest still. The others were superseded or forgotten
+    /// Those of the pages that the tier holds as the newest still. The others were superseded or invalidated
     /// after the list was made, and need not go to disk.
     ///
-    /// For a host that lets nobody forget pages while it carries out this job: what was cut off a file before
-    /// is left out, and nothing else, however often the same blocks are cut off and written again.
+    /// For a host that lets nobody invalidate pages while it carries out this job: what was cut off a file
+    /// before is left out, and nothing else, however often the same blocks are cut off and written again.
     pub fn newest_pages(&self) -> impl Iterator<Item = (PageId, &[u8])> {
         self.tier.batch_writes_newest()
     }
@@ -257,7 +257,7 @@ impl Tier {
                 return picked;
             }
         }
-        if self.seal_drops() || self.seal_for_progress() {
+        if self.seal_invalidations() || self.seal_for_progress() {
             return self.flash_job(owner).map_or(Picked::Nothing, Picked::Job);
         }
         if failure.is_none() && kinds == Kinds::All {

@@ -69,8 +69,8 @@ impl Tried {
 pub(crate) enum Carried {
     /// It lies at the rear, or stays where it is.
     Appended,
-    /// Its range is being dropped, and its name goes with it.
-    Dropped,
+    /// Its range is being invalidated, and its name goes with it.
+    Invalidated,
     /// There is no room at the rear.
     NoRoom,
 }
@@ -168,7 +168,7 @@ pub(crate) trait Placement {
     fn left(&self, entry: EntryNumber);
 
     /// The page at `entry` was unlinked, and no record says so. Under the lock of its shard.
-    fn forgotten(&self, entry: EntryNumber);
+    fn invalidated_in_memory(&self, entry: EntryNumber);
 
     /// The host has changed a page on disk, or a range of pages, or is about to.
     fn changed_on_disk(&self, _page: Option<&PageId>) {}
@@ -305,7 +305,7 @@ pub(crate) trait Placement {
     // A directory on flash that is current at every moment, for those that have one.
 
     /// The host's bytes have changed. False if it is groups that carry them. Under the control lock.
-    fn note_listed(&self) -> bool {
+    fn host_metadata_listed(&self) -> bool {
         false
     }
 

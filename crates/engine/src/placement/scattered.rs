@@ -154,7 +154,7 @@ impl Placement for Scattered<'_> {
         self.give_up(entry);
     }
 
-    fn forgotten(&self, entry: EntryNumber) {
+    fn invalidated_in_memory(&self, entry: EntryNumber) {
         self.give_up(entry);
     }
 

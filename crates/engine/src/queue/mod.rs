@@ -103,7 +103,7 @@ impl Placement for Queue<'_> {
 
     fn left(&self, _: EntryNumber) {}
 
-    fn forgotten(&self, _: EntryNumber) {}
+    fn invalidated_in_memory(&self, _: EntryNumber) {}
 
     fn carry_lost(&self, shard: &LockedShard<'_>, entry: EntryNumber) -> Carried {
         self.append_lost(shard, self.position_of(entry), None)

@@ -76,7 +76,7 @@ impl Scan<'_, '_> {
             epoch: header.epoch,
             durable: header.durable,
             front: header.front,
-            note: header.note,
+            host_metadata: header.host_metadata,
             log: header.log,
         }))
     }

@@ -40,7 +40,7 @@ use crate::core::Tier;
 use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
 use crate::groups::ring::Ring;
 use crate::ids::{Position, Sequence, Version};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 use crate::planted::{self, Bug};
 
 use ahead::{Ahead, TOGETHER_MAX};
@@ -176,7 +176,7 @@ pub struct Recovered {
     /// What was found.
     pub report: RecoveryReport,
     /// The host's bytes as of the last group.
-    pub note: [u8; NOTE_BYTES],
+    pub host_metadata: [u8; HOST_METADATA_BYTES],
     /// As of the last group: a host whose log does not reach so far is of an earlier moment than the tier.
     pub log: LogPosition,
 }
@@ -192,7 +192,7 @@ struct Found {
     epoch: u32,
     durable: Sequence,
     front: Position,
-    note: [u8; NOTE_BYTES],
+    host_metadata: [u8; HOST_METADATA_BYTES],
     log: LogPosition,
 }
 
@@ -289,7 +289,7 @@ impl Tier {
                 writes: Vec::new(),
                 superblock,
                 report,
-                note: [0; NOTE_BYTES],
+                host_metadata: [0; HOST_METADATA_BYTES],
                 log: LogPosition::default(),
             });
         }
@@ -396,12 +396,12 @@ impl Scan<'_, '_> {
         for group in &found {
             next_version = self.replay_found(&tier, group, front, next_version, &mut writes)?;
         }
-        let (note, log) = match found.last() {
-            Some(last) => (last.note, last.log),
+        let (host_metadata, log) = match found.last() {
+            Some(last) => (last.host_metadata, last.log),
             None if segments_end.sequence > Sequence::ZERO && !planted::is(Bug::NoteOfSegmentLost) => {
-                self.last_note(&segments)?
+                self.last_host_metadata(&segments)?
             }
-            None => ([0; NOTE_BYTES], LogPosition::default()),
+            None => ([0; HOST_METADATA_BYTES], LogPosition::default()),
         };
         control.append.versions_from(if planted::is(Bug::VersionsRestart) {
             first_version
@@ -409,7 +409,7 @@ impl Scan<'_, '_> {
             next_version
         });
         tier.can_go_on().map_err(RecoveryError::UsedUp)?;
-        tier.adopt_note(&note);
+        tier.adopt_host_metadata(&host_metadata);
         if !planted::is(Bug::LogForgotten) {
             tier.log_reached(log);
         }
@@ -429,7 +429,14 @@ impl Scan<'_, '_> {
         // Nothing lies outside of the queue.
         let entries = Position::each(front..chain.position).map(|at| self.ring.entry_of(at));
         (self.report.valid, self.report.dirty) = tier.valid_and_dirty_of(entries);
-        Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note, log })
+        Ok(Recovered {
+            tier,
+            writes,
+            superblock,
+            report: std::mem::take(&mut self.report),
+            host_metadata,
+            log,
+        })
     }
 
     /// The latest epoch that was ever begun, as far as flash shows. The superblock does not know one whose

@@ -5,7 +5,7 @@ use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{LogPosition, RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::ids::{Position, Sequence, Version};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 use crate::planted::{self, Bug};
 
 /// Replay is bound by the memory of the hash table, a line of which is fetched so many records before it is
@@ -257,12 +257,12 @@ impl Scan<'_, '_> {
         if end == header.end_position { Ok(()) } else { Err(odd()) }
     }
 
-    /// The note of the last group, which a segment stands for, and how far the log reached then.
-    pub(super) fn last_note(
+    /// The host metadata of the last group, which a segment stands for, and how far the log reached then.
+    pub(super) fn last_host_metadata(
         &mut self,
         segments: &[SegmentHeader],
-    ) -> Result<([u8; NOTE_BYTES], LogPosition), RecoveryError> {
-        let nothing = ([0; NOTE_BYTES], LogPosition::default());
+    ) -> Result<([u8; HOST_METADATA_BYTES], LogPosition), RecoveryError> {
+        let nothing = ([0; HOST_METADATA_BYTES], LogPosition::default());
         let Some(newest) = segments.last() else { return Ok(nothing) };
         let records = match self.records(newest)? {
             None if !planted::is(Bug::NoteOfUnreadSegmentLost) => {
@@ -285,7 +285,7 @@ impl Scan<'_, '_> {
             .next_back();
         let Some((position, sequence)) = last else { return Ok(nothing) };
         match self.summary_at(position, sequence)? {
-            Some(group) => Ok((group.note, group.log)),
+            Some(group) => Ok((group.host_metadata, group.log)),
             None => Err(damaged("the last group's summary", self.offset_of(position))),
         }
     }

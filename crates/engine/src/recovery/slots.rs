@@ -25,7 +25,7 @@ use crate::format::{
     Superblock, TierState,
 };
 use crate::ids::{PageId, Position, Sequence, Version};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 use crate::planted::{self, Bug};
 
 /// Blocks that are read together.
@@ -81,11 +81,11 @@ pub(super) fn recover(
     tier.start(&superblock, end, Position::ZERO, next_version);
     tier.can_go_on().map_err(RecoveryError::UsedUp)?;
     link(&tier, &found.slots);
-    let (number, copy, note) = match &found.head {
-        Some((copy, head)) => (head.number, *copy, head.note),
-        None => (0, 0, [0; NOTE_BYTES]),
+    let (number, copy, host_metadata) = match &found.head {
+        Some((copy, head)) => (head.number, *copy, head.host_metadata),
+        None => (0, 0, [0; HOST_METADATA_BYTES]),
     };
-    tier.adopt_note(&note);
+    tier.adopt_host_metadata(&host_metadata);
     if let Some(in_place) = tier.in_place() {
         in_place.adopt_slots((number, copy), &found.slots);
     }
@@ -106,7 +106,7 @@ pub(super) fn recover(
     let report = RecoveryReport { bytes_read: found.bytes_read, valid, dirty, ..RecoveryReport::default() };
     // A slot directory goes with sync mode `through` alone, and has no groups that could carry it.
     let log = LogPosition::default();
-    Ok(Recovered { tier, writes: blocks.into_iter().collect(), superblock, report, note, log })
+    Ok(Recovered { tier, writes: blocks.into_iter().collect(), superblock, report, host_metadata, log })
 }
 
 /// Reads heads and slots, and leaves out what is not whole or from before the tier was discarded.

@@ -134,7 +134,7 @@ impl Tier {
             .zip(self.batch_writes())
             .filter(|(page, (id, _))| {
                 let newest = self.directory().state(self.entry_of(page.position)) & VALID != 0;
-                let cut = planted::is(Bug::CutJudgedByRange) && self.was_dropped(id);
+                let cut = planted::is(Bug::CutJudgedByRange) && self.was_invalidated(id);
                 (newest || planted::is(Bug::CutPagesWritten)) && !cut
             })
             .map(|(_, write)| write)

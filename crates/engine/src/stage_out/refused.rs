@@ -14,10 +14,10 @@
 //! the queue, or stay in place while as many pages come in as there are frames. When that is used up, or
 //! nothing will make room at the rear, stage-out *rests* until somebody asks for another attempt,
 //! [`Tier::retry_disk`]: who waits for room, and the host now and then. Each attempt has some more pages
-//! appended again than the one before, and a drop as many as were dropped. Who finds it at rest again after
-//! that, and nobody has a job in hand that makes room ([`Tier::may_make_room`]), has waited in vain. Who
-//! cannot do without room has as much appended again once more, [`Tier::retry_disk_at_any_cost`]: after a
-//! whole revolution all that disk takes has left.
+//! appended again than the one before, and an invalidation as many as were invalidated. Who finds it at rest
+//! again after that, and nobody has a job in hand that makes room ([`Tier::may_make_room`]), has waited in
+//! vain. Who cannot do without room has as much appended again once more, [`Tier::retry_disk_at_any_cost`]:
+//! after a whole revolution all that disk takes has left.
 
 use std::collections::BTreeSet;
 
@@ -106,10 +106,10 @@ impl Tier {
         self.placement().may_make_room()
     }
 
-    /// The room of tombstones. Where stage-out rests because nothing finds any at the rear, to drop what disk
-    /// refuses is what helps: so they take the last there is, and leave that of a group that carries the
-    /// front.
-    pub(crate) fn reserve_of_drops(&self) -> Reserve {
+    /// The room of tombstones. Where stage-out rests because nothing finds any at the rear, to invalidate
+    /// what disk refuses is what helps: so they take the last there is, and leave that of a group that
+    /// carries the front.
+    pub(crate) fn reserve_of_invalidations(&self) -> Reserve {
         let rests = self.rests_for_disk() && !planted::is(Bug::RefusedCannotBeDropped);
         if rests { Reserve::Lost } else { Reserve::Foreground }
     }
@@ -117,19 +117,19 @@ impl Tier {
     /// Whether the open group is one that a tombstone has opened at rest: pages that come in would fill the
     /// last room with it. Under the control lock.
     #[inline]
-    pub(crate) fn is_of_drops(&self, open: &StagingGroup) -> bool {
-        open.is_kept_for_drops() && !planted::is(Bug::DropsRoomShared)
+    pub(crate) fn is_of_invalidations(&self, open: &StagingGroup) -> bool {
+        open.is_kept_for_invalidations() && !planted::is(Bug::DropsRoomShared)
     }
 
-    /// Closes a group of tombstones, which nobody fills, once there is nothing else to do: those of drops
-    /// that come one after the other share it. True if there was one. Under the control lock.
-    pub(crate) fn seal_drops(&self) -> bool {
+    /// Closes a group of tombstones, which nobody fills, once there is nothing else to do: those of
+    /// invalidations that come one after the other share it. True if there was one. Under the control lock.
+    pub(crate) fn seal_invalidations(&self) -> bool {
         let open = self.control().append.open().map(|open| self.group_of(open));
-        let of_drops = open.filter(|open| self.is_of_drops(open));
-        if let Some(group) = of_drops {
+        let of_invalidations = open.filter(|open| self.is_of_invalidations(open));
+        if let Some(group) = of_invalidations {
             self.seal(group, true);
         }
-        of_drops.is_some()
+        of_invalidations.is_some()
     }
 
     /// Whether a tombstone of this range would say nothing, and take room that nothing makes at rest: no page
@@ -148,10 +148,10 @@ impl Tier {
             .any(|position| of_range(self.entry_of(position)))
     }
 
-    /// So many pages were dropped at rest: as many others may be appended again in their stead. Where
-    /// tombstones have taken most of the last room, as many as at any cost: what was dropped is left behind
-    /// then, and has taken more than its tombstones. Under the control lock.
-    pub(crate) fn dropped_at_rest(&self, pages: u64) {
+    /// So many pages were invalidated at rest: as many others may be appended again in their stead. Where
+    /// tombstones have taken most of the last room, as many as at any cost: what was invalidated is left
+    /// behind then, and has taken more than its tombstones. Under the control lock.
+    pub(crate) fn invalidated_at_rest(&self, pages: u64) {
         let short = 2 * self.geometry.group_frames + self.placement().names_room() / 2;
         let scarce = self.frames_before(self.writable_end()) < short;
         if !planted::is(Bug::DroppedStillCounts) {

@@ -102,7 +102,7 @@ impl Tier {
             return Ok(());
         }
         let state = directory.state(entry);
-        // One that was lost before, and not carried on, is being dropped, and was counted.
+        // One that was lost before, and not carried on, is being invalidated, and was counted.
         if is_lost(state) && !planted::is(Bug::LostCountedAgain) {
             return Ok(());
         }
@@ -134,9 +134,9 @@ impl Tier {
         self.drain_misses(&id, state);
         match self.placement().carry_lost(&shard, entry) {
             Carried::Appended => {}
-            Carried::Dropped if planted::is(Bug::LostCountedAgain) => {}
+            Carried::Invalidated if planted::is(Bug::LostCountedAgain) => {}
             // It is gone in a moment, and nobody has lost it.
-            Carried::Dropped => return Ok(()),
+            Carried::Invalidated => return Ok(()),
             Carried::NoRoom => return Err(Unread::NoRoom),
         }
         self.control().lost.add(1);
@@ -219,7 +219,7 @@ impl Tier {
     }
 
     /// Appends the name of a page that is lost, in the place of what stands for it at this position, unless
-    /// it is being dropped. Under the lock of its shard. It keeps its version if that is known, and is
+    /// it is being invalidated. Under the lock of its shard. It keeps its version if that is known, and is
     /// the newest anyway.
     pub(crate) fn append_lost(
         &self,
@@ -234,12 +234,12 @@ impl Tier {
         let kind =
             RecordKind::Page { id, dirty: true, second_chance: true, lost: true, lsn, checksum, home: 0 };
         let Some(place) = self.append(kind, version, Reserve::Lost, None) else {
-            // A page whose range is being dropped need not be carried on, and is not for want of room. Who
-            // drops it waits for the shard, and so is still at it; if he dies, somebody else
+            // A page whose range is being invalidated need not be carried on, and is not for want of room.
+            // Who invalidates it waits for the shard, and so is still at it; if he dies, somebody else
             // unlinks it.
             let _guard = self.control().lock.lock(self.owner);
-            let dropped = self.is_being_dropped(&kind) && !planted::is(Bug::DroppedWaitsForRoom);
-            return if dropped { Carried::Dropped } else { Carried::NoRoom };
+            let invalidated = self.is_being_invalidated(&kind) && !planted::is(Bug::DroppedWaitsForRoom);
+            return if invalidated { Carried::Invalidated } else { Carried::NoRoom };
         };
         planted::inside("unreadable: place given out");
         let nothing = NOTHING.repeat(self.geometry.page_size() / NOTHING.len());
@@ -294,10 +294,10 @@ impl Tier {
 
     /// A clean page could not be read, twice. Before the host has disk answer for it: true if a record was
     /// appended that has to be durable first ([`Self::request_sync`]), or a crash might find the page
-    /// again as one that only flash has. Then, and in any case, the host calls [`Self::forget_clean`].
+    /// again as one that only flash has. Then, and in any case, the host calls [`Self::invalidate_clean`].
     ///
     /// # Errors
-    /// [`NoRoom`]: nothing was done. A host that cannot wait forgets the page all the same; disk has it.
+    /// [`NoRoom`]: nothing was done. A host that cannot wait invalidates the page all the same; disk has it.
     pub fn bury_clean(&self, id: &PageId, page: &FlashPage) -> Result<bool, NoRoom> {
         let directory = self.directory();
         let shard = directory.lock(directory.hashed(id), self.owner);

@@ -142,7 +142,7 @@ impl Host {
                     self.disk.insert(id, page.to_vec());
                     return;
                 }
-                StageIn::Dropped | StageIn::FirstSeen => unreachable!(),
+                StageIn::Dropped | StageIn::FirstTouch => unreachable!(),
             }
         }
     }

@@ -163,7 +163,7 @@ impl BadHomes {
                         self.sync();
                     }
                     match self.meets {
-                        Meets::Readers => self.host.tier.forget_clean(&id(block), &found),
+                        Meets::Readers => self.host.tier.invalidate_clean(&id(block), &found),
                         Meets::Droppers => self.drop_page(block),
                     }
                     continue;

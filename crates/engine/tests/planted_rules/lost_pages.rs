@@ -21,7 +21,7 @@ fn a_damaged_page_is_noticed_and_a_dirty_one_not_forgotten() {
         out.copy_from_slice(&host.flash.0[at..at + 4096]);
         out[7] ^= 1;
         let noticed = !host.tier.verify(&found, &out);
-        host.tier.forget_clean(&id(0), &found);
+        host.tier.invalidate_clean(&id(0), &found);
         noticed && matches!(host.tier.lookup(&id(0), &mut out), Lookup::Flash(_))
     });
 }
@@ -86,7 +86,7 @@ fn the_front_goes_on_behind_a_dropped_page(known: bool) -> (bool, u64, u64) {
     std::thread::scope(|threads| {
         let dropping = threads.spawn(move || {
             at_points(Some(Rc::new(move |point| {
-                if point == "range drop: noted" {
+                if point == "range invalidation: noted" {
                     noted.send(()).unwrap();
                     goes_on.recv().unwrap();
                 }

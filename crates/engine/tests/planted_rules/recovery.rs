@@ -3,7 +3,7 @@
 use mezzanine_engine::format::SUPERBLOCK_OFFSETS;
 use mezzanine_engine::planted::{Bug, only_with, set};
 use mezzanine_engine::{
-    Design, Lookup, NOTE_BYTES, ReadError, ReadFlash, RecoveryError, Region, Tier, TierConfig,
+    Design, HOST_METADATA_BYTES, Lookup, ReadError, ReadFlash, RecoveryError, Region, Tier, TierConfig,
 };
 
 use crate::common::{Flash, Host, page};
@@ -91,10 +91,11 @@ impl ReadFlash for Failing<'_> {
 }
 
 /// A tier that was closed, or not, is recovered while the device fails at each of its reads in turn, once or
-/// from there on. Is every page in it then, and the note, or is it said that the device could not be read?
+/// from there on. Is every page in it then, and the host metadata, or is it said that the device could not be
+/// read?
 fn a_read_that_fails_is_no_damage(design: Design, pages: u64, closed: bool) -> bool {
     let mut host = Host::new(&TierConfig { design, segment_frames: 16, ..pairs() }, 1);
-    host.tier.set_note(&[5; NOTE_BYTES]);
+    host.tier.set_host_metadata(&[5; HOST_METADATA_BYTES]);
     for block in 0..pages {
         host.write(id(block % 40), &page(4096, block));
         if block % 7 == 0 {
@@ -120,7 +121,9 @@ fn a_read_that_fails_is_no_damage(design: Design, pages: u64, closed: bool) -> b
             let recovered = Tier::recover(Region::heap(bytes), &superblock, 1, &mut flash);
             let met = flash.good == 0 && flash.bad < bad;
             let right = match recovered {
-                Ok(recovered) => recovered.note == [5; NOTE_BYTES] && recovered.report.valid == valid,
+                Ok(recovered) => {
+                    recovered.host_metadata == [5; HOST_METADATA_BYTES] && recovered.report.valid == valid
+                }
                 Err(RecoveryError::Read(_) | RecoveryError::Silent(_)) => true,
                 Err(RecoveryError::Damaged { unread: Some(_), .. }) => true,
                 Err(_) => false,

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mezzanine_engine::planted::{Bug, only_with};
-use mezzanine_engine::{NOTE_BYTES, StageKind, TierConfig};
+use mezzanine_engine::{HOST_METADATA_BYTES, StageKind, TierConfig};
 
 use crate::common::{Host, page};
 use crate::{id, pairs, summary};
@@ -35,10 +35,11 @@ fn a_resize_that_flash_states_is_finished_and_not_forgotten() {
     });
 }
 
-/// A note, and nothing else, is to become durable when a queue that shrinks is still too long for the cut and
-/// one frame is left before that: a group of a summary alone is closed at once and takes the note along, and
-/// another one opens behind it that stays empty. The tier can be closed, and opened again.
-fn a_note_before_the_cut_is_kept() -> bool {
+/// Host metadata, and nothing else, is to become durable when a queue that shrinks is still too long for the
+/// cut and one frame is left before that: a group of a summary alone is closed at once and takes the host
+/// metadata along, and another one opens behind it that stays empty. The tier can be closed, and opened
+/// again.
+fn host_metadata_before_the_cut_is_kept() -> bool {
     let mut host = Host::new(&pairs(), 1);
     for block in 0.. {
         let rear = host.tier.rear().number();
@@ -56,20 +57,20 @@ fn a_note_before_the_cut_is_kept() -> bool {
         }
         host.sync();
     }
-    host.tier.set_note(&[5; NOTE_BYTES]);
+    host.tier.set_host_metadata(&[5; HOST_METADATA_BYTES]);
     host.sync();
     host.tier.begin_drain();
     let closed = catch_unwind(AssertUnwindSafe(|| host.tier.closed(&host.superblock)));
     let Ok(superblock) = closed else { return false };
     let recovered = host.flash.recover(&superblock).unwrap();
     recovered.tier.check();
-    recovered.note == [5; NOTE_BYTES]
+    recovered.host_metadata == [5; HOST_METADATA_BYTES]
 }
 
 /// It was not: closing it failed on an assertion (crash worlds, seed 945993896).
 #[test]
 fn a_tier_is_closed_with_an_empty_group_open() {
-    only_with(&[Bug::EmptyGroupAwaited], a_note_before_the_cut_is_kept);
+    only_with(&[Bug::EmptyGroupAwaited], host_metadata_before_the_cut_is_kept);
 }
 
 /// A page could not be read, and its place, the second frame behind the cut of a resize that is asked for

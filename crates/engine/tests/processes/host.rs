@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use mezzanine_engine::planted::outside;
 use mezzanine_engine::{
-    DrainScope, IdRange, Job, JobError, Lookup, NOTE_BYTES, PageId, StageIn, StageKind, SyncState, Tier,
-    Token,
+    DrainScope, HOST_METADATA_BYTES, IdRange, Job, JobError, Lookup, PageId, StageIn, StageKind, SyncState,
+    Tier, Token,
 };
 use mezzanine_ground::random::Random;
 
@@ -100,8 +100,8 @@ impl<'t> Worker<'t> {
                 self.job();
             }
             185..190 => self.drop_page(block),
-            190 => self.drop_range(block),
-            191..193 => self.tier.set_note(&[self.next as u8; NOTE_BYTES]),
+            190 => self.invalidate_range(block),
+            191..193 => self.tier.set_host_metadata(&[self.next as u8; HOST_METADATA_BYTES]),
             193..195 => self.pause_stage_out(),
             195 => self.forget(block),
             196 => self.drain_some(),
@@ -247,7 +247,7 @@ impl<'t> Worker<'t> {
         self.acknowledge(block..block + 1, version);
     }
 
-    fn drop_range(&mut self, first: u64) {
+    fn invalidate_range(&mut self, first: u64) {
         let one = self.random(3) == 0;
         let blocks = first..if one { first + 1 } else { (first + 2 + self.random(40)).min(BLOCKS) };
         let version = self.intend(blocks.clone(), Change::Drop);
@@ -255,10 +255,10 @@ impl<'t> Worker<'t> {
             true => IdRange { start: self.id(first), count: 1, shift: 0 },
             false => IdRange::blocks(self.process, first, blocks.end - first),
         };
-        let with_note = self.random(2) == 0;
+        let with_host_metadata = self.random(2) == 0;
         outside("host: about to invalidate a range");
-        while match with_note {
-            true => self.tier.truncate(&range, &[1; NOTE_BYTES]),
+        while match with_host_metadata {
+            true => self.tier.truncate(&range, &[1; HOST_METADATA_BYTES]),
             false => self.tier.invalidate_range(&range),
         }
         .is_err()

@@ -24,10 +24,10 @@ impl Worker<'_> {
     pub(crate) fn forget(&mut self, block: u64) {
         if let Lookup::Flash(found) = self.tier.lookup(&self.id(block), &mut [0; PAGE]) {
             if !found.dirty {
-                self.tier.forget_clean(&self.id(block), &found);
+                self.tier.invalidate_clean(&self.id(block), &found);
             }
         }
-        outside("host: forgotten");
+        outside("host: clean copy invalidated");
     }
 
     /// Writes some of its dirty pages to disk by itself, while stage-out rests.

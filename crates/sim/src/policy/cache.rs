@@ -3,7 +3,7 @@
 //! 1. `frame_of` and `page_of` are each other's inverse for the pages that are there.
 //! 2. Exactly the frames below `used` have a page, and they are the ones in the policy's order.
 
-use mezzanine_engine::{PageId, Region, Returning};
+use mezzanine_engine::{PageId, Region, SecondTouch};
 use mezzanine_ground::replacement::{PageKey, PolicyConfig, Replacement, Visitor, prefetch};
 
 use super::counts::{Access, Counts};
@@ -45,11 +45,11 @@ impl Cache {
         }
     }
 
-    /// The same cache, and of pages that are read only those come in which return, so many that missed being
+    /// The same cache with second-touch admission of pages that are read, so many that missed being
     /// remembered; 0 for all.
     #[must_use]
-    pub fn returning(self, pages: u64) -> Self {
-        let remembered = (pages > 0).then(|| (Region::heap(Returning::bytes(pages)), pages));
+    pub fn second_touch(self, pages: u64) -> Self {
+        let remembered = (pages > 0).then(|| (Region::heap(SecondTouch::bytes(pages)), pages));
         Self { remembered, ..self }
     }
 
@@ -106,7 +106,10 @@ impl Cache {
             used: &mut self.used,
             misses: &mut self.misses,
             written: &mut written,
-            returning: self.remembered.as_ref().map(|(region, pages)| Returning::laid(region, 0, *pages)),
+            second_touch: self
+                .remembered
+                .as_ref()
+                .map(|(region, pages)| SecondTouch::laid(region, 0, *pages)),
             turned_away: &mut self.turned_away,
         };
         order.visit(run);
@@ -148,7 +151,7 @@ struct Run<'a, N> {
     used: &'a mut u32,
     misses: &'a mut [u64; 2],
     written: &'a mut u64,
-    returning: Option<Returning<'a>>,
+    second_touch: Option<SecondTouch<'a>>,
     turned_away: &'a mut u64,
 }
 
@@ -180,14 +183,14 @@ impl<N: Fn(u32) -> PageKey> Visitor for Run<'_, N> {
             policy.missed(key);
             let is_offer = !access.is_write();
             // The tier's own order: a page that comes while the cache fills is remembered, too.
-            let returns = is_offer
+            let admitted = is_offer
                 && self
-                    .returning
-                    .is_none_or(|returning| returning.returns(&PageId::volume(FILE, page.into())));
+                    .second_touch
+                    .is_none_or(|second_touch| second_touch.admits(&PageId::volume(FILE, page.into())));
             let frame = if (*self.used as usize) < self.page_of.len() {
                 *self.used += 1;
                 *self.used - 1
-            } else if is_offer && !returns {
+            } else if is_offer && !admitted {
                 *self.turned_away += 1;
                 continue;
             } else if policy.admits(key) {

@@ -4,7 +4,7 @@
 //! a batch of requests in one cache after the other, so that a cache's arrays are in the processor's caches
 //! for a while.
 
-use mezzanine_engine::Returning;
+use mezzanine_engine::SecondTouch;
 use mezzanine_ground::replacement::Policy;
 
 use super::cache::Cache;
@@ -60,7 +60,7 @@ impl Curve {
             let runs = match point.sizes() {
                 _ if follows(&point) => Runs::Distances(point.frames()),
                 Sizes::InPlace(policy) => {
-                    Runs::Cache(Box::new(Cache::new(*policy).returning(point.remembered())))
+                    Runs::Cache(Box::new(Cache::new(*policy).second_touch(point.remembered())))
                 }
                 Sizes::Queue(geometry) => Runs::Queue(Box::new(Queue::new(geometry))),
             };
@@ -77,7 +77,7 @@ impl Curve {
         let of = |point: &Setting| match point.sizes() {
             Sizes::InPlace(policy) => {
                 Cache::bytes(policy)
-                    + Returning::bytes(point.remembered()) as u64
+                    + SecondTouch::bytes(point.remembered()) as u64
                     + pages * Cache::BYTES_PER_PAGE
             }
             Sizes::Queue(geometry) => Queue::bytes(geometry),

@@ -63,7 +63,7 @@ impl Queue {
         self.page.fill(0);
         loop {
             match self.tier.stage_in(id, &self.page, kind, 0) {
-                StageIn::Staged { .. } | StageIn::FirstSeen => break,
+                StageIn::Staged { .. } | StageIn::FirstTouch => break,
                 StageIn::Refused => unreachable!("admission takes every page"),
                 // Staging memory is full.
                 StageIn::Full | StageIn::Dropped => {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use mezzanine_engine::{
-    ConfigError, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MIN, Returning, TierConfig,
+    ConfigError, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MIN, SecondTouch, TierConfig,
 };
 use mezzanine_ground::replacement::{Parameter, ParameterDefault, ParameterKind, Policy, PolicyConfig};
 
@@ -198,7 +198,7 @@ impl Setting {
     /// Bytes that the replacement itself keeps: for a queue all of the tier's memory, staging apart.
     pub fn policy_bytes(&self) -> u64 {
         match &self.sizes {
-            Sizes::InPlace(policy) => (policy.bytes() + Returning::bytes(self.remembered)) as u64,
+            Sizes::InPlace(policy) => (policy.bytes() + SecondTouch::bytes(self.remembered)) as u64,
             Sizes::Queue(geometry) => (geometry.region_bytes() - geometry.staging_bytes()) as u64,
         }
     }

@@ -49,7 +49,7 @@ impl World<'_> {
                     self.workers.page_staged(&mut self.clock, tier.work());
                     return Some(self.write_home(who, frame, reason, Cleaning::Writing));
                 }
-                StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen => {
+                StageIn::Refused | StageIn::Dropped | StageIn::FirstTouch => {
                     return Some(self.write_home(who, frame, reason, Cleaning::WritingRefused));
                 }
                 StageIn::Full if self.work_or_wait(who) => {}
@@ -100,7 +100,7 @@ impl World<'_> {
                     self.pool.frame_mut(frame).dirty = false;
                     self.counts.dirty_out(Reason::Pull);
                 }
-                StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen | StageIn::Full => return,
+                StageIn::Refused | StageIn::Dropped | StageIn::FirstTouch | StageIn::Full => return,
             }
         }
     }

@@ -6,7 +6,7 @@ use mezzanine_ground::interleave::sync::Arc;
 use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::batch::{BATCH_WORDS, Batch};
-use crate::note::FILES_MAX;
+use crate::host_metadata::FILES_MAX;
 use crate::shared::changes::Unsynced;
 use crate::shared::guards::Guards;
 use crate::shared::lengths::Lengths;

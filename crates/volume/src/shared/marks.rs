@@ -4,7 +4,7 @@ use mezzanine_engine::format::Nonce;
 use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use mezzanine_ground::region::states;
 
-use crate::note::FILES_MAX;
+use crate::host_metadata::FILES_MAX;
 use crate::shared::plain::{Kept, Quiet, Record, Typed, plain, words_of_bytes};
 
 states! {

@@ -2,7 +2,7 @@
 
 use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::note::{NOTE_STATE_WORDS, NoteState};
+use crate::host_metadata::{TABLE_STATE_WORDS, TableState};
 use crate::shared::changes::{Entered, Unsynced};
 use crate::shared::jobs::Jobs;
 use crate::shared::plain::{Record, plain};
@@ -16,7 +16,7 @@ plain! {
         pub(crate) unsynced: Unsynced,
         pub(crate) service: Service,
         /// The table of files, and what of it the tier was told.
-        pub(crate) table: Record<NoteState, NOTE_STATE_WORDS>,
+        pub(crate) table: Record<TableState, TABLE_STATE_WORDS>,
     }
 }
 

@@ -3,8 +3,8 @@
 //! What is cut off must not come back (invariant 6), neither from the tier nor from the disk, at no crash
 //! between:
 //! - *Shortening, durable:* first the tier forgets the pages and learns the new length, both in one group;
-//!   then a sync; then the disk file is truncated and synced. A crash before the sync leaves the old file, after it
-//!   the next attachment truncates the disk file. Only then may the file grow again.
+//!   then a sync; then the disk file is truncated and synced. A crash before the sync leaves the old file,
+//!   after it the next attachment truncates the disk file. Only then may the file grow again.
 //! - *Discarding, durable:* first the pages that the tier holds become zero there, durably; then the sidecar
 //!   says what is being discarded; then the disk range is zeroed and synced; then the tier forgets the pages;
 //!   then a sync; then the sidecar says so no longer. A crash leaves each page old or zero, and so it stays:
@@ -21,7 +21,7 @@ use crate::config::GUARD_BYTES_MAX;
 use crate::core::{Local, TierHost, exclusive, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::health::Route;
-use crate::note::LENGTH_END;
+use crate::host_metadata::LENGTH_END;
 use crate::ready::NOTHING;
 use crate::sidecar::SidecarState;
 
@@ -84,15 +84,15 @@ impl Local {
         let first = len.div_ceil(file.page_size);
         let range = IdRange::blocks_from(u64::from(file.number), first);
         self.with_disk_jobs_out(host, || {
-            let mut note = host.table();
-            let mut table = note.table.clone();
+            let mut state = host.table();
+            let mut table = state.table.clone();
             if let Some(entry) = table.get_mut(file.number) {
                 entry.length = len;
             }
             let room = host.tier.truncate(&range, &table.encode()).is_ok();
             if room {
-                note.told.clone_from(&table);
-                note.table = table;
+                state.told.clone_from(&table);
+                state.table = table;
                 file.shared.lengths.truncating(len);
             }
             Ok(room)

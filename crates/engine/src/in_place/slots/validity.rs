@@ -93,7 +93,8 @@ impl InPlace<'_> {
         false
     }
 
-    /// The host has changed a page, or a range of pages, on disk, or is about to, and the tier forgets them.
+    /// The host has changed a page, or a range of pages, on disk, or is about to, and the tier invalidates
+    /// them.
     pub(crate) fn slot_changed_on_disk(&self, page: Option<&PageId>) {
         let homes = self.homes();
         let Some(slots) = homes.slots else { return };

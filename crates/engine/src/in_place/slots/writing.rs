@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::super::InPlace;
 use super::{Slots, Stage};
 use crate::format::{SLOT_BLOCK_BYTES, SlotHead};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 use crate::placement::FlashWrite;
 use crate::planted::{self, Bug};
 
@@ -19,7 +19,7 @@ impl<'r> Slots<'r> {
     }
 
     /// Copies listed blocks to the job's buffer, as many as it holds.
-    fn take(&self, epoch: u32, uuid: &[u8; 16], note: &[u8; NOTE_BYTES]) {
+    fn take(&self, epoch: u32, uuid: &[u8; 16], host_metadata: &[u8; HOST_METADATA_BYTES]) {
         let control = self.control;
         let first = control.taken.get();
         let end = control.listed.get().min(first + u64::from(self.geometry.batch));
@@ -31,7 +31,11 @@ impl<'r> Slots<'r> {
                     let durable = control.head_change.get() <= control.durable.get();
                     control.head_copy.set(control.head_copy.get() ^ u64::from(durable));
                     control.head_change.set(number + 1);
-                    let head = SlotHead { epoch, number: control.head_number.bump(1) + 1, note: *note };
+                    let head = SlotHead {
+                        epoch,
+                        number: control.head_number.bump(1) + 1,
+                        host_metadata: *host_metadata,
+                    };
                     let head = head.encode(uuid);
                     bytes[..head.len()].copy_from_slice(&head);
                 }
@@ -107,12 +111,12 @@ impl InPlace<'_> {
     /// Takes the next write of slots, if there is one and it is time. Under the control lock.
     pub(crate) fn take_listed(&self, owner: u32, pressing: bool) -> bool {
         let Some(slots) = self.homes().slots else { return false };
-        let note = self.current_note();
+        let host_metadata = self.current_host_metadata();
         let control = slots.control;
         let _guard = self.homes().lock(self.owner);
         match control.job.get() {
             Stage::Idle if slots.is_urgent(pressing) => {
-                slots.take(self.control().epoch.get() as u32, &self.uuid, &note);
+                slots.take(self.control().epoch.get() as u32, &self.uuid, &host_metadata);
             }
             Stage::ToWrite => {}
             Stage::Idle | Stage::Writing => return false,

@@ -70,7 +70,7 @@ impl Server<'_> {
                     return Err(Stop::Lost);
                 }
                 // Invariant 11: the disk has the same bytes.
-                self.tier.forget_clean(id, &found);
+                self.tier.invalidate_clean(id, &found);
                 continue;
             }
             let text = format!("the frame of page {place} at {found:?}: {}", contents::describe(page, place));

@@ -112,7 +112,7 @@ impl<'t> Server<'t> {
         let staged = self.tier.stage_in(&id, &page, StageKind::Clean(None), buffer.lsn);
         self.world.leaving = page;
         match staged {
-            StageIn::Staged { also_disk: false } | StageIn::Dropped | StageIn::FirstSeen => Ok(()),
+            StageIn::Staged { also_disk: false } | StageIn::Dropped | StageIn::FirstTouch => Ok(()),
             other => Err(Stop::violated(Invariant::Assertion, format!("a clean page was {other:?}"))),
         }
     }
@@ -137,7 +137,7 @@ impl<'t> Server<'t> {
                         break Err(stop);
                     }
                 }
-                StageIn::Dropped | StageIn::FirstSeen => {
+                StageIn::Dropped | StageIn::FirstTouch => {
                     break Err(Stop::violated(Invariant::Assertion, "a dirty page was dropped"));
                 }
             }

@@ -36,7 +36,7 @@ impl Wanted<'_> {
         }
         draw_policy(&mut tier, self.sync_modes, self.focus, random);
         draw_in_place(&mut tier, self.focus, seed);
-        draw_returning(&mut tier, seed);
+        draw_second_touch(&mut tier, seed);
         (tier.ahead_frames, tier.frames_max) = (0, 0);
         tier.frames = random.magnitude(64);
         // From there on the least number that the configuration can have, so that the queue comes round
@@ -82,9 +82,9 @@ fn draw_in_place(tier: &mut TierConfig, focus: Focus, seed: u64) {
     draw_policy_parameters(tier);
 }
 
-/// In one world of six clean pages enter only if they return; few are remembered, many or the default. From
-/// numbers of its own, as above.
-fn draw_returning(tier: &mut TierConfig, seed: u64) {
+/// In one world of six there is second-touch admission of clean pages; few are remembered, many or the
+/// default. From numbers of its own, as above.
+fn draw_second_touch(tier: &mut TierConfig, seed: u64) {
     let mut random = Random::new(seed ^ 0x7265_7475_726e_696e);
     tier.returning_only = random.chance(1, 6);
     tier.remembered_pages = *random.pick(&[Some(1), Some(40), None]);

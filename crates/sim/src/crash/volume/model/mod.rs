@@ -185,8 +185,8 @@ impl FileModel {
         before.any(|(_, before)| before[..bytes.len()] == *bytes)
     }
 
-    /// Whether no word of `bytes`, with which a unit begins, is of an older version than in the oldest content
-    /// that the unit may have. Zeros are older than any version.
+    /// Whether no word of `bytes`, with which a unit begins, is of an older version than in the oldest
+    /// content that the unit may have. Zeros are older than any version.
     pub fn unit_is_no_older(&self, unit: usize, bytes: &[u8]) -> bool {
         let Some(oldest) = self.units.get(unit).and_then(|unit| unit.history.first()) else { return false };
         let at = unit as u64 * UNIT_BYTES as u64;

@@ -1,19 +1,19 @@
-//! Pages that the host has written elsewhere, dropped, or found damaged: the tier forgets them (invariant 6).
+//! Pages that the host has written elsewhere, dropped, or found damaged are invalidated (invariant 6).
 
-pub(crate) mod dropping;
+pub(crate) mod in_progress;
 
-pub(crate) mod drops;
+pub(crate) mod ranges;
 
 use crate::answers::{FlashPage, NoRoom};
 use crate::core::Tier;
 use crate::ids::{IdRange, PageId, Position};
-use crate::layout::NOTE_BYTES;
+use crate::layout::HOST_METADATA_BYTES;
 use crate::planted::{self, Bug};
 
 impl Tier {
-    /// Drops a page whose flash copy turned out to be damaged, if disk has it: a clean one, or see
+    /// Invalidates a page whose flash copy turned out to be damaged, if disk has it: a clean one, or see
     /// [`Self::on_disk`].
-    pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
+    pub fn invalidate_clean(&self, id: &PageId, page: &FlashPage) {
         let directory = self.directory();
         let shard = directory.lock(directory.hashed(id), self.owner);
         let entry = self.entry_of(page.position);
@@ -22,24 +22,24 @@ impl Tier {
             && (self.state_says_on_disk(directory.state(entry), page.position)
                 || planted::is(Bug::DirtyForgotten))
         {
-            self.forgets(page.position);
+            self.invalidated_in_memory(page.position);
             shard.unlink(entry);
-            self.placement().forgotten(entry);
-            planted::inside("forget clean: unlinked");
+            self.placement().invalidated_in_memory(entry);
+            planted::inside("invalidate clean: unlinked");
             shard.changed();
         }
     }
 
-    /// A clean page at this position is being forgotten in memory alone: until the durable front has passed
+    /// A clean page at this position is being invalidated in memory alone: until the durable front has passed
     /// it, a crash finds it again. Under the lock of the page's shard.
-    pub(crate) fn forgets(&self, position: Position) {
+    pub(crate) fn invalidated_in_memory(&self, position: Position) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        control.passed.forgets(position);
-        planted::inside("forget clean: noted");
+        control.passed.invalidated_in_memory(position);
+        planted::inside("invalidate clean: noted");
     }
 
-    /// Forgets the page, because the host has written it elsewhere or dropped it (invariant 6).
+    /// Invalidates the page, because the host has written it elsewhere or dropped it (invariant 6).
     ///
     /// If it was overwritten on disk and the tier's version was dirty, that write must be synced
     /// before the call: the tombstone becomes durable with any later group. A stage-out job may have had
@@ -58,7 +58,11 @@ impl Tier {
         }
         let entry = shard.find(id);
         if (entry.is_some() || self.may_return()) && !planted::is(Bug::NoTombstone) {
-            self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None, self.reserve_of_drops())?;
+            self.append_tombstone(
+                IdRange { start: *id, count: 1, shift: 0 },
+                None,
+                self.reserve_of_invalidations(),
+            )?;
         }
         planted::inside("invalidate: tombstone appended");
         if let Some(entry) = entry {
@@ -72,29 +76,30 @@ impl Tier {
 
     /// Whether a crash may find pages again that are linked no more. A frame that has left the queue, or is
     /// just leaving it, is found until the front that passed it is durable; and so is a page that was
-    /// forgotten without a tombstone.
+    /// invalidated without a tombstone.
     pub(crate) fn may_return(&self) -> bool {
         let control = self.control();
         let left = control.ends.front().max(control.release.end());
         let durable = control.passed.durable_front();
         durable < left && !planted::is(Bug::NoTombstoneAfterLeaving)
-            || durable < control.passed.forgotten_end() && !planted::is(Bug::NoTombstoneAfterForgetting)
+            || durable < control.passed.invalidated_in_memory_end()
+                && !planted::is(Bug::NoTombstoneAfterForgetting)
     }
 
-    /// Forgets every page of a range. The host keeps all other operations on these pages away.
+    /// Invalidates every page of a range. The host keeps all other operations on these pages away.
     ///
     /// # Errors
     /// [`NoRoom`]: nothing was done.
     pub fn invalidate_range(&self, range: &IdRange) -> Result<(), NoRoom> {
-        self.drop_range(range, None)
+        self.invalidate_range_with(range, None)
     }
 
-    /// [`Self::invalidate_range`] and [`Self::set_note`] in one group: after a crash both or neither
+    /// [`Self::invalidate_range`] and [`Self::set_host_metadata`] in one group: after a crash both or neither
     /// have happened.
     ///
     /// # Errors
     /// [`NoRoom`]: nothing was done.
-    pub fn truncate(&self, range: &IdRange, note: &[u8; NOTE_BYTES]) -> Result<(), NoRoom> {
-        self.drop_range(range, Some(note))
+    pub fn truncate(&self, range: &IdRange, host_metadata: &[u8; HOST_METADATA_BYTES]) -> Result<(), NoRoom> {
+        self.invalidate_range_with(range, Some(host_metadata))
     }
 }

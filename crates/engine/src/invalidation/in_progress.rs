@@ -1,33 +1,33 @@
-//! Ranges that are being forgotten (see `drops`).
+//! Ranges that are being invalidated, as they lie in the region (see `ranges`).
 
 use mezzanine_ground::region::{Word, shared};
 
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 
-/// Ranges that can be forgotten at the same time; whoever comes then waits.
-pub(super) const DROPS_MAX: usize = 64;
-/// Ranges of at most so many pages are dropped page by page.
+/// Ranges that can be invalidated at the same time; whoever comes then waits.
+pub(super) const RANGES_MAX: usize = 64;
+/// Ranges of at most so many pages are looked up page by page.
 pub(super) const RANGE_LOOKUPS_MAX: u64 = 256;
 
-/// A range that is being forgotten. Guarded by the control lock.
+/// A range that is being invalidated. Guarded by the control lock.
 #[repr(C, align(64))]
-pub(super) struct DroppedRange {
+pub(super) struct RangeInvalidation {
     /// 0 if there is none.
     pub(super) owner: Word,
     pub(super) range: [Word; 5],
 }
 
-/// The ranges that are being forgotten.
+/// The ranges that are being invalidated.
 #[repr(C, align(64))]
-pub(crate) struct Drops {
+pub(crate) struct RangeInvalidations {
     /// How many there are; mostly none, so that second chances need not look further.
     pub(super) active: Word,
-    pub(super) ranges: [DroppedRange; DROPS_MAX],
+    pub(super) ranges: [RangeInvalidation; RANGES_MAX],
 }
 
-shared!(Drops);
+shared!(RangeInvalidations);
 
-impl DroppedRange {
+impl RangeInvalidation {
     pub(super) fn set(&self, owner: u32, range: &IdRange) {
         for (word, bytes) in self.range.iter().zip(range.start.as_bytes().chunks(8)) {
             let mut eight = [0; 8];

@@ -1,11 +1,11 @@
-//! Where only clean pages are taken that return, a page is taken at its second offer, whatever the design;
-//! dirty ones always are.
+//! With second-touch admission a clean page is taken at its second offer, whatever the design; dirty ones
+//! always are.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::{Host, page};
-use mezzanine_engine::{Design, Lookup, PageId, Returning, StageIn, StageKind, Statistics, TierConfig};
+use mezzanine_engine::{Design, Lookup, PageId, SecondTouch, StageIn, StageKind, Statistics, TierConfig};
 
 const PAGE: usize = 4096;
 const STAGED: StageIn = StageIn::Staged { also_disk: false };
@@ -32,7 +32,7 @@ fn offer(host: &mut Host, block: u64) -> StageIn {
 fn full(config: &TierConfig) -> (Host, Statistics) {
     let mut host = Host::new(config, 1);
     let mut block = 1_000_000;
-    while offer(&mut host, block) != StageIn::FirstSeen {
+    while offer(&mut host, block) != StageIn::FirstTouch {
         block += 1;
         assert!(block < 1_000_000 + 2 * config.frames, "a full tier takes every page");
     }
@@ -46,7 +46,7 @@ fn full(config: &TierConfig) -> (Host, Statistics) {
 }
 
 #[test]
-fn a_page_is_taken_when_it_returns() {
+fn a_page_is_taken_at_its_second_touch() {
     for design in Design::ALL.iter().copied() {
         // It chooses, too: by a temperature that these pages do not have.
         if design == Design::Tac {
@@ -54,14 +54,14 @@ fn a_page_is_taken_when_it_returns() {
         }
         let (mut host, before) = full(&config(design));
         let offers = [
-            (1, StageIn::FirstSeen),
-            (2, StageIn::FirstSeen),
+            (1, StageIn::FirstTouch),
+            (2, StageIn::FirstTouch),
             (1, STAGED),
             (1, StageIn::Dropped),
-            (3, StageIn::FirstSeen),
+            (3, StageIn::FirstTouch),
             (2, STAGED),
             (3, STAGED),
-            (4, StageIn::FirstSeen),
+            (4, StageIn::FirstTouch),
         ];
         for (nth, (block, becomes)) in offers.into_iter().enumerate() {
             assert_eq!(offer(&mut host, block), becomes, "{design}: offer {nth}, of page {block}");
@@ -90,7 +90,7 @@ fn what_is_turned_away_may_be_offered_by_a_lookup_of_long_ago() {
     // It is an old version: not even remembered.
     let old = |host: &Host| host.tier.stage_in(&id(1), &page(PAGE, 1), StageKind::Clean(Some(token)), 0);
     assert_eq!(old(&host), StageIn::Dropped);
-    assert_eq!(offer(&mut host, 1), StageIn::FirstSeen);
+    assert_eq!(offer(&mut host, 1), StageIn::FirstTouch);
     assert_eq!(old(&host), StageIn::Dropped, "also when its page is remembered");
     let since = host.tier.statistics().since(&before);
     assert_eq!((since.dropped_stale, since.clean_first_seen, since.staged_clean), (2, 1, 0));
@@ -105,7 +105,7 @@ fn the_memory_of_pages_is_part_of_the_region_and_off_by_default() {
     assert_eq!((without.remembered_pages(), with.remembered_pages()), (0, 2048));
     let more = with.region_bytes() - without.region_bytes();
     // Page memory begins at a whole page.
-    assert!(more.abs_diff(Returning::bytes(2048)) <= 4096, "{more} bytes more");
+    assert!(more.abs_diff(SecondTouch::bytes(2048)) <= 4096, "{more} bytes more");
     assert_eq!(with.flash_bytes(), without.flash_bytes());
     let alone = TierConfig { remembered_pages: Some(7), ..off };
     assert_eq!(alone.geometry().unwrap_err().parameter, "remembered_pages");

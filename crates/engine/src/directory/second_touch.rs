@@ -1,11 +1,11 @@
-//! Clean pages that return: a bounded memory of those that were offered lately.
+//! Second-touch admission: a bounded memory of the clean pages that were offered lately.
 //!
-//! Most clean pages that miss never come back, and each costs a write of flash. Where only those are taken
-//! that return ([`crate::TierConfig::returning_only`]), the first offer of a page is remembered and the page
-//! dropped; if it is offered again while that is remembered, it is taken. The lists of pages that have left
-//! in 2Q and ARC are such memories ("2Q: A low overhead high performance buffer management replacement
-//! algorithm", 1994, section 2, there A1out), and so is the rejection of first accesses in CacheLib ("The
-//! CacheLib caching engine: design and experiences at scale", 2020, section 4).
+//! Most clean pages that miss never come back, and each costs a write of flash. With second-touch admission
+//! ([`crate::TierConfig::returning_only`]) the first offer of a page is remembered and the page dropped; if
+//! it is offered again while that is remembered, it is taken. The lists of pages that have left in 2Q and ARC
+//! are such memories ("2Q: A low overhead high performance buffer management replacement algorithm", 1994,
+//! section 2, there A1out), and so is the rejection of first accesses in CacheLib ("The CacheLib caching
+//! engine: design and experiences at scale", 2020, section 4).
 //!
 //! A page's hash leads to a *set*, one word with the fingerprints of four pages, the newest in the lowest
 //! place:
@@ -38,11 +38,11 @@ const BITS: u32 = u64::BITS / WAYS as u32;
 
 /// Pages that were offered lately, in a region.
 #[derive(Clone, Copy)]
-pub struct Returning<'r> {
+pub struct SecondTouch<'r> {
     sets: &'r [Word],
 }
 
-impl<'r> Returning<'r> {
+impl<'r> SecondTouch<'r> {
     /// Bytes of a memory of so many pages, rounded up to whole sets.
     pub fn bytes(pages: u64) -> usize {
         Self::sets_for(pages) * size_of::<Word>()
@@ -64,7 +64,7 @@ impl<'r> Returning<'r> {
     ///
     /// # Panics
     /// If the memory has room for no page.
-    pub fn returns(&self, id: &PageId) -> bool {
+    pub fn admits(&self, id: &PageId) -> bool {
         let hash = id.hash();
         let set = &self.sets[(((hash >> 32) * self.sets.len() as u64) >> 32) as usize];
         let fingerprint = (hash & ((1 << BITS) - 1)).max(1);
@@ -79,7 +79,7 @@ impl<'r> Returning<'r> {
 
 #[cfg(test)]
 mod tests {
-    use super::Returning;
+    use super::SecondTouch;
     use crate::ids::PageId;
     use mezzanine_ground::region::Region;
 
@@ -87,39 +87,39 @@ mod tests {
         PageId::volume(3, block)
     }
 
-    /// Offers pages and returns how many of them passed for pages that return.
-    fn offer(returning: Returning<'_>, blocks: impl Iterator<Item = u64>) -> u64 {
-        blocks.filter(|block| returning.returns(&id(*block))).count() as u64
+    /// Offers pages and returns how many of them were admitted.
+    fn offer(second_touch: SecondTouch<'_>, blocks: impl Iterator<Item = u64>) -> u64 {
+        blocks.filter(|block| second_touch.admits(&id(*block))).count() as u64
     }
 
     #[test]
     fn a_set_remembers_the_last_four_pages_in_the_order_in_which_they_came_first() {
-        let region = Region::heap(Returning::bytes(4));
-        let returning = Returning::laid(&region, 0, 4);
+        let region = Region::heap(SecondTouch::bytes(4));
+        let second_touch = SecondTouch::laid(&region, 0, 4);
         let offers = [(0, false), (1, false), (0, true), (2, false), (3, false), (0, true), (1, true)];
         // The fifth pushes out 0, which was offered last but came first; then 0 comes anew and pushes out 1.
         let later = [(4, false), (3, true), (0, false), (1, false), (4, true), (0, true), (2, false)];
         for (nth, (block, returns)) in offers.into_iter().chain(later).enumerate() {
-            assert_eq!(returning.returns(&id(block)), returns, "offer {nth}, of page {block}");
+            assert_eq!(second_touch.admits(&id(block)), returns, "offer {nth}, of page {block}");
         }
     }
 
     #[test]
     fn as_many_pages_are_remembered_as_there_is_room_for_and_no_more() {
         const PAGES: u64 = 4096;
-        assert_eq!([0, 1, 4, 5, PAGES].map(Returning::bytes), [0, 8, 8, 16, 2 * PAGES as usize]);
-        let region = Region::heap(Returning::bytes(PAGES));
-        let returning = Returning::laid(&region, 0, PAGES);
-        offer(returning, 0..20 * PAGES);
+        assert_eq!([0, 1, 4, 5, PAGES].map(SecondTouch::bytes), [0, 8, 8, 16, 2 * PAGES as usize]);
+        let region = Region::heap(SecondTouch::bytes(PAGES));
+        let second_touch = SecondTouch::laid(&region, 0, PAGES);
+        offer(second_touch, 0..20 * PAGES);
         // Looked at without offering, from the words themselves: each place has a page.
         let taken = |word: u64| (0..4).filter(|way| word >> (16 * way) & 0xFFFF != 0).count() as u64;
-        assert_eq!(returning.sets.iter().map(|set| taken(set.get())).sum::<u64>(), PAGES);
+        assert_eq!(second_touch.sets.iter().map(|set| taken(set.get())).sum::<u64>(), PAGES);
         // Pages of which many more came since are forgotten, those that came last are remembered: how many
         // follows from the sets, which are not filled evenly.
         let newest = 20 * PAGES - PAGES / 4..20 * PAGES;
-        let remembered = offer(returning, newest.clone());
+        let remembered = offer(second_touch, newest.clone());
         assert!(remembered * 100 >= 95 * (PAGES / 4), "{remembered} of {newest:?}");
-        let forgotten = offer(returning, 0..10 * PAGES);
+        let forgotten = offer(second_touch, 0..10 * PAGES);
         assert!(forgotten <= 20, "{forgotten} pages of long ago");
     }
 
@@ -128,8 +128,8 @@ mod tests {
         const PAGES: u64 = 1 << 14;
         const OFFERS: u64 = 1_000_000;
         let count = || {
-            let region = Region::heap(Returning::bytes(PAGES));
-            offer(Returning::laid(&region, 0, PAGES), 0..OFFERS)
+            let region = Region::heap(SecondTouch::bytes(PAGES));
+            offer(SecondTouch::laid(&region, 0, PAGES), 0..OFFERS)
         };
         let passed = count();
         // 4 in 65,535 are 61; five standard deviations more and fewer.

@@ -1,12 +1,13 @@
-//! No front is stated before the host's note tells of what has left behind it.
+//! No front is stated before the host metadata tells of what has left behind it.
 //!
 //! A host notes what it has to know of pages that leave: a volume the mark of a file, taken when the file's
-//! disk was synced. The note travels with groups. So a group states the front as it was when it took its note
-//! along, and metadata segments and superblocks, which carry none, state what a durable group has stated.
+//! disk was synced. The host metadata travels with groups. So a group states the front as it was when it took
+//! its host metadata along, and metadata segments and superblocks, which carry none, state what a durable
+//! group has stated.
 //!
 //! All three stated the front as it was at that moment. A power cut then left a queue that lacked pages of
-//! which no note told: a file and its sidecar that were put back from before the mark were accepted beside
-//! it, and had none of these pages.
+//! which no host metadata told: a file and its sidecar that were put back from before the mark were accepted
+//! beside it, and had none of these pages.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,31 +15,31 @@ use std::rc::Rc;
 
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::planted::{Bug, at_points, only_with};
-use mezzanine_engine::{Job, Lookup, NOTE_BYTES, StageIn, StageKind, SyncState, Tier, TierConfig};
+use mezzanine_engine::{HOST_METADATA_BYTES, Job, Lookup, StageIn, StageKind, SyncState, Tier, TierConfig};
 
 use crate::common::{Flash, Host, carry_out, page};
 use crate::jobs::{is_sync, take, take_flash_write};
 use crate::{filled, id};
 
 /// The next sync of the disk, which the host has carried out and noted: stage-out writes pages in their
-/// order, so the note is how many the disk has.
+/// order, so the host metadata is how many the disk has.
 fn synced<'t>(flash: &mut Flash, tier: &'t Tier) -> Job<'t> {
     let sync = take(tier, flash, 1, is_sync).unwrap();
-    note_of(tier);
+    tell_what_left(tier);
     sync
 }
 
-fn note_of(tier: &Tier) {
-    let mut note = [0; NOTE_BYTES];
-    note[..8].copy_from_slice(&tier.statistics().disk_writes.to_le_bytes());
-    tier.set_note(&note);
+fn tell_what_left(tier: &Tier) {
+    let mut host_metadata = [0; HOST_METADATA_BYTES];
+    host_metadata[..8].copy_from_slice(&tier.statistics().disk_writes.to_le_bytes());
+    tier.set_host_metadata(&host_metadata);
 }
 
 /// Whether each of the pages before `staged` is in a tier recovered from what is on flash now, or on disk by
-/// its note; and how many have left.
+/// its host metadata; and how many have left.
 fn noted(flash: &mut Flash, superblock: &Superblock, staged: u64) -> (bool, u64) {
     let recovered = flash.recover(superblock).unwrap();
-    let on_disk = u64::from_le_bytes(recovered.note[..8].try_into().unwrap());
+    let on_disk = u64::from_le_bytes(recovered.host_metadata[..8].try_into().unwrap());
     let missing =
         |block: &u64| matches!(recovered.tier.lookup(&id(*block), &mut vec![0; 4096]), Lookup::Miss(_));
     ((on_disk..staged).filter(missing).count() == 0, (0..staged).filter(missing).count() as u64)
@@ -65,7 +66,7 @@ fn nearly_full<'t>(tier: &'t Tier, flash: &mut Flash) -> Job<'t> {
 }
 
 #[test]
-fn a_segment_states_no_front_before_the_note_of_it_is_durable() {
+fn a_segment_states_no_front_before_its_host_metadata_is_durable() {
     only_with(&[Bug::FrontStatedBeforeNote], || {
         let Host { tier, mut flash, superblock, .. } = Host::new(&filled(), 1);
         let mut segment = nearly_full(&tier, &mut flash);
@@ -87,7 +88,7 @@ fn a_segment_states_no_front_before_the_note_of_it_is_durable() {
 }
 
 #[test]
-fn a_tier_that_is_closed_states_no_front_before_the_note_of_it_is_durable() {
+fn a_tier_that_is_closed_states_no_front_before_its_host_metadata_is_durable() {
     only_with(&[Bug::FrontStatedBeforeNote], || {
         let Host { tier, mut flash, superblock, .. } = Host::new(&filled(), 1);
         let segment = nearly_full(&tier, &mut flash);
@@ -101,7 +102,7 @@ fn a_tier_that_is_closed_states_no_front_before_the_note_of_it_is_durable() {
 
 /// At the cut no group is open, and the queue goes on in the new ring as soon as the superblock is durable.
 #[test]
-fn a_resize_states_no_front_before_the_note_of_it_is_durable() {
+fn a_resize_states_no_front_before_its_host_metadata_is_durable() {
     only_with(&[Bug::FrontStatedBeforeNote], || {
         // Whole groups up to the cut.
         let config = TierConfig { frames: 513, frames_max: 1024, ..filled() };
@@ -113,7 +114,7 @@ fn a_resize_states_no_front_before_the_note_of_it_is_durable() {
             if tier.statistics().disk_syncs > 0 {
                 assert!(take_flash_write(&tier, &mut flash, |_| false).is_none());
             } else if let Some(sync) = take(&tier, &mut flash, 1, is_sync) {
-                note_of(&tier);
+                tell_what_left(&tier);
                 tier.complete(sync, Ok(()));
             }
         }
@@ -133,9 +134,9 @@ fn a_resize_states_no_front_before_the_note_of_it_is_durable() {
 }
 
 /// A group is closed while the disk is synced, and waits for one of its pages, which is being copied. It is
-/// made when the note has changed and the front has moved.
+/// made when the host metadata has changed and the front has moved.
 #[test]
-fn a_group_states_no_front_that_its_note_does_not_tell_of() {
+fn a_group_states_no_front_that_its_host_metadata_does_not_tell_of() {
     only_with(&[Bug::FrontTakenWhenComposed], || {
         // Pages that leave are of no shard that is held meanwhile.
         let config = TierConfig { shards: 4096, ..filled() };
@@ -147,7 +148,7 @@ fn a_group_states_no_front_that_its_note_does_not_tell_of() {
         at_points(Some(Rc::new(move |point| {
             let copying = point == "stage-in: place given out";
             if let Some(sync) = copying.then(|| sync.borrow_mut().take()).flatten() {
-                note_of(tier);
+                tell_what_left(tier);
                 tier.complete(sync, Ok(()));
             }
         })));

@@ -1,7 +1,7 @@
-//! The table of files that travels in the tier's note: which files the tier knows, when each was last
-//! attached, how often it was marked since, and how long each is.
+//! The table of files that travels in the tier's host metadata: which files the tier knows, when each was
+//! last attached, how often it was marked since, and how long each is.
 //!
-//! docs/format.md says what lies where. Eleven files fill the note.
+//! docs/format.md says what lies where. Eleven files fill the host metadata.
 //!
 //! The tag of a file that was attached in the newest epoch is its *mark* (see `marks`), below 2^39. That of
 //! another is 2^39 and the epoch in which it was last attached; its mark is not kept. Only a tier that is
@@ -10,7 +10,7 @@
 //!
 //! Version 1 had zeros in the place of the newest epoch, and another entry for each file.
 
-use mezzanine_engine::NOTE_BYTES;
+use mezzanine_engine::HOST_METADATA_BYTES;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 
@@ -26,7 +26,7 @@ const COVERED_AT: usize = CHECKSUM_AT + size_of::<u32>();
 const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 16;
 /// Files that one volume can have.
-pub(crate) const FILES_MAX: usize = (NOTE_BYTES - HEADER_BYTES) / ENTRY_BYTES;
+pub(crate) const FILES_MAX: usize = (HOST_METADATA_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 const _: () = assert!(FILES_MAX == 11);
 /// Numbers of files that an epoch has for itself, so that they do not return when a table is lost: enough for
 /// 2^24 openings of a tier.
@@ -101,15 +101,15 @@ impl Kept for Table {
 }
 
 /// The table and what of it the tier was told.
-pub(crate) struct NoteState {
+pub(crate) struct TableState {
     pub(crate) table: Table,
     pub(crate) told: Table,
 }
 
 /// Words that both are kept in.
-pub(crate) const NOTE_STATE_WORDS: usize = 2 * TABLE_WORDS;
+pub(crate) const TABLE_STATE_WORDS: usize = 2 * TABLE_WORDS;
 
-impl Kept for NoteState {
+impl Kept for TableState {
     fn load(words: &[Quiet]) -> Self {
         let (table, told) = words.split_at(TABLE_WORDS);
         Self { table: Table::load(table), told: Table::load(told) }
@@ -122,7 +122,7 @@ impl Kept for NoteState {
     }
 }
 
-/// The head of the table as it lies in the note.
+/// The head of the table as it lies in the host metadata.
 #[derive(Clone, Copy, Default)]
 struct Head {
     version: u8,
@@ -145,7 +145,7 @@ const fn entry_at(index: usize) -> usize {
     HEADER_BYTES + index * ENTRY_BYTES
 }
 
-/// A file's entry as it lies in the note.
+/// A file's entry as it lies in the host metadata.
 #[derive(Clone, Copy, Default)]
 struct EntryFields {
     file: u32,
@@ -178,7 +178,7 @@ impl EntryFields {
 }
 
 impl Entry {
-    /// As it lies in a note of version 1, which has no marks and is only read.
+    /// As it lies in host metadata of version 1, which has no marks and is only read.
     fn show_version_1(&mut self, at: usize, visitor: &mut impl Visitor) {
         visitor.field(at, &mut self.file);
         visitor.field(at + 4, &mut self.epoch);
@@ -246,24 +246,24 @@ impl Table {
         }
     }
 
-    pub(crate) fn encode(&self) -> [u8; NOTE_BYTES] {
-        let mut note = [0; NOTE_BYTES];
-        self.show(&mut Writer::new(&mut note));
-        let checksum = crc32c::crc32c(&note[COVERED_AT..]);
-        put_at(&mut note, CHECKSUM_AT, checksum);
-        note
+    pub(crate) fn encode(&self) -> [u8; HOST_METADATA_BYTES] {
+        let mut host_metadata = [0; HOST_METADATA_BYTES];
+        self.show(&mut Writer::new(&mut host_metadata));
+        let checksum = crc32c::crc32c(&host_metadata[COVERED_AT..]);
+        put_at(&mut host_metadata, CHECKSUM_AT, checksum);
+        host_metadata
     }
 
-    /// Reads a note; all zeros is what a tier carries before its first file. Numbers rise, from 1 on.
-    pub(crate) fn decode(note: &[u8; NOTE_BYTES]) -> Result<Self, String> {
-        if note.iter().all(|&byte| byte == 0) {
+    /// Reads host metadata; all zeros is what a tier carries before its first file. Numbers rise, from 1 on.
+    pub(crate) fn decode(host_metadata: &[u8; HOST_METADATA_BYTES]) -> Result<Self, String> {
+        if host_metadata.iter().all(|&byte| byte == 0) {
             return Ok(Self::empty());
         }
-        if field_at::<u32>(note, CHECKSUM_AT) != crc32c::crc32c(&note[COVERED_AT..]) {
+        if field_at::<u32>(host_metadata, CHECKSUM_AT) != crc32c::crc32c(&host_metadata[COVERED_AT..]) {
             return Err("the table of files in the tier does not match its checksum".to_owned());
         }
         let mut head = Head::default();
-        head.show(&mut Reader(note));
+        head.show(&mut Reader(host_metadata));
         if ![VERSION, VERSION_DRAINED].contains(&head.version) {
             return Err(format!("the table of files in the tier has the unknown version {}", head.version));
         }
@@ -274,11 +274,11 @@ impl Table {
         let entry = |index| {
             if head.version == VERSION_DRAINED {
                 let mut entry = Entry { file: 0, epoch: 0, mark: 0, length: 0 };
-                entry.show_version_1(entry_at(index), &mut Reader(note));
+                entry.show_version_1(entry_at(index), &mut Reader(host_metadata));
                 return entry;
             }
             let mut fields = EntryFields::default();
-            fields.show(entry_at(index), &mut Reader(note));
+            fields.show(entry_at(index), &mut Reader(host_metadata));
             fields.entry(head.newest_epoch)
         };
         let table = Self { next_file: head.next_file, entries: (0..count).map(entry).collect() };
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn the_table_survives_its_encoding_and_is_full_at_eleven() {
         let mut table = Table::empty();
-        assert_eq!(Table::decode(&[0; NOTE_BYTES]).unwrap(), table);
+        assert_eq!(Table::decode(&[0; HOST_METADATA_BYTES]).unwrap(), table);
         for n in 0..11 {
             assert_eq!(table.add(n, u64::from(n) << 33), Some(n + 1));
         }
@@ -339,7 +339,7 @@ mod tests {
             0x64, 0x63, 0x62, 0x61, 0x74, 0x73, 0x72, 0x11, 0x80,
             0x87, 0x86, 0x85, 0x84, 0x83, 0x82, 0x81,
         ];
-        expected.resize(NOTE_BYTES, 0);
+        expected.resize(HOST_METADATA_BYTES, 0);
         let checksum = crc32c::crc32c(&expected[4..]);
         expected[..4].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(table.encode().to_vec(), expected);
@@ -362,20 +362,20 @@ mod tests {
     /// As a build before marks wrote it.
     #[test]
     fn a_table_of_version_1_is_read() {
-        let mut note = [0; NOTE_BYTES];
-        (note[4], note[5], note[8]) = (1, 2, 9);
+        let mut host_metadata = [0; HOST_METADATA_BYTES];
+        (host_metadata[4], host_metadata[5], host_metadata[8]) = (1, 2, 9);
         for (at, file, epoch, length) in [(16, 3u32, 7u32, 0x12_3456u64), (32, 8, 6, 1 << 40)] {
-            note[at..at + 4].copy_from_slice(&file.to_le_bytes());
-            note[at + 4..at + 8].copy_from_slice(&epoch.to_le_bytes());
-            note[at + 8..at + 16].copy_from_slice(&length.to_le_bytes());
+            host_metadata[at..at + 4].copy_from_slice(&file.to_le_bytes());
+            host_metadata[at + 4..at + 8].copy_from_slice(&epoch.to_le_bytes());
+            host_metadata[at + 8..at + 16].copy_from_slice(&length.to_le_bytes());
         }
-        let checksum = crc32c::crc32c(&note[4..]);
-        note[..4].copy_from_slice(&checksum.to_le_bytes());
+        let checksum = crc32c::crc32c(&host_metadata[4..]);
+        host_metadata[..4].copy_from_slice(&checksum.to_le_bytes());
         let entries = vec![
             Entry { file: 3, epoch: 7, mark: 0, length: 0x12_3456 },
             Entry { file: 8, epoch: 6, mark: 0, length: 1 << 40 },
         ];
-        assert_eq!(Table::decode(&note).unwrap(), Table { next_file: 9, entries });
+        assert_eq!(Table::decode(&host_metadata).unwrap(), Table { next_file: 9, entries });
     }
 
     /// Its checksum right: then only sense can tell.
@@ -397,9 +397,9 @@ mod tests {
     fn damage_is_noticed() {
         let mut table = Table::empty();
         table.add(1, 8192);
-        let note = table.encode();
-        for at in 0..NOTE_BYTES {
-            let mut damaged = note;
+        let host_metadata = table.encode();
+        for at in 0..HOST_METADATA_BYTES {
+            let mut damaged = host_metadata;
             damaged[at] ^= 1;
             assert!(Table::decode(&damaged).is_err(), "byte {at}");
         }
