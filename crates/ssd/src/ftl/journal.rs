@@ -8,7 +8,6 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{Ftl, Location, MAP};
 use crate::geometry::UNITS_PER_PAGE_MAX;
-use crate::power::PlantedFault;
 
 /// Bytes of an entry of the journal: a unit of the host, and where it is.
 pub(crate) const JOURNAL_ENTRY_BYTES: u32 = 8;
@@ -88,10 +87,11 @@ impl Ftl<'_> {
         }
         let turn = (self.journal.pages % u64::from(map_pages)) as u32;
         self.journal.pages += 1;
-        self.write_map_page(first, turn, now, 0);
+        let begins_at = self.write_map_page(first, turn, now, 0);
         self.journal.done_at = self.journal.done_at.max(self.journal.turn_done_at);
-        // The map's own page in the same turn needs nobody to wait.
-        self.write_map_page(first, map_pages + turn, now, UNITS_PER_PAGE_MAX as usize);
+        // The map's own page in the same turn needs nobody to wait. It has what the journal's has, so it does not
+        // begin before that.
+        self.write_map_page(first, map_pages + turn, begins_at, UNITS_PER_PAGE_MAX as usize);
     }
 
     /// Gives up what the pages of the last turn took the place of, which are in flash then. Returns when.
@@ -103,8 +103,8 @@ impl Ftl<'_> {
     }
 
     /// Writes the page with this number of those behind the units of the host; what it takes the place of is
-    /// held from this place on.
-    fn write_map_page(&mut self, first: u32, number: u32, now: u64, hold_at: usize) {
+    /// held from this place on. Returns when it begins.
+    fn write_map_page(&mut self, first: u32, number: u32, now: u64, hold_at: usize) -> u64 {
         let per_page = self.array.geometry.units_per_page();
         let mut logical = [0; UNITS_PER_PAGE_MAX as usize];
         for (index, logical) in logical.iter_mut().enumerate() {
@@ -113,22 +113,18 @@ impl Ftl<'_> {
         let logical = &logical[..per_page as usize];
         let plane = self.first_free(MAP);
         let programmed = self.program(plane, MAP, logical, now);
-        let mut given_up = false;
         if let Some(record) = &mut self.record {
             record.map_page(programmed.unit, number, per_page, programmed.begins_at, programmed.done_at);
-            given_up = record.is_planted(PlantedFault::MapPageGivenUp);
         }
         for (index, logical) in logical.iter().enumerate() {
             let place = Location::Flash(programmed.unit + index as u32).word();
             let before = std::mem::replace(&mut self.map[*logical as usize], place);
-            match given_up {
-                true => self.give_up(before),
-                false => self.journal.hold(hold_at + index, before),
-            }
+            self.journal.hold(hold_at + index, before);
         }
         self.counters.units_of_map += u64::from(per_page);
         self.journal.turn_done_at = self.journal.turn_done_at.max(programmed.done_at);
         self.pay(plane, per_page);
+        programmed.begins_at
     }
 }
 

@@ -37,12 +37,8 @@ pub enum PlantedFault {
     ClearedTooEarly,
     /// The journal is not read; the map's pages count alone.
     JournalUnread,
-    /// The journal is read over pages of the map that are newer.
-    JournalOverNewerPages,
     /// A changed entry is in the journal before its unit is in flash.
     JournalAhead,
-    /// The place of the map's page before is given up before the newer one is in flash.
-    MapPageGivenUp,
 }
 
 /// A version of a unit of the host; 0 = none.

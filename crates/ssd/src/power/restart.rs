@@ -109,7 +109,6 @@ impl Ssd {
     fn map_on_flash(&self, units: &[Held], fault: Option<PlantedFault>) -> (Vec<u32>, u64, bool) {
         let mut map = vec![0; self.config().logical_units() as usize];
         let pages = self.config().map_pages();
-        let words = self.config().geometry.page_bytes / 4;
         let mut newest = vec![None; 2 * pages as usize];
         for held in units {
             if let Held::Map(page) = held {
@@ -130,13 +129,10 @@ impl Ssd {
         if fault == Some(PlantedFault::JournalUnread) {
             journal.clear();
         }
-        for page in journal {
-            for (logical, word) in &page.entries {
-                let newer = has[(logical / words) as usize] >= page.sequence;
-                if !newer || fault == Some(PlantedFault::JournalOverNewerPages) {
-                    map[*logical as usize] = *word;
-                }
-            }
+        // In the order in which they were written: what a page of the map has already is in the journal's newest
+        // pages too, or in none.
+        for (logical, word) in journal.iter().flat_map(|page| &page.entries) {
+            map[*logical as usize] = *word;
         }
         let turn = last.saturating_sub(1) % u64::from(pages);
         (map, last, has[turn as usize] < last)
