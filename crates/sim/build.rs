@@ -19,8 +19,8 @@ const SOURCES: [&str; 8] = [
     "src/experiment/runs.rs",
 ];
 
-/// What of them has no part in a run: the crash worlds, three-tier caches, and what is made of figures when they
-/// are there.
+/// What of them has no part in a run: the crash worlds, three-tier caches, and what is made of figures when
+/// they are there.
 const APART: [&str; 3] = ["src/crash", "src/experiment", "src/three_tier.rs"];
 
 /// FNV-1a: stable across builds, which the standard library's hashers do not promise.

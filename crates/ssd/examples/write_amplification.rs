@@ -1,7 +1,7 @@
 //! Writes at random places of a drive, and what flash does for them.
 //!
-//! `cargo run --release -p mezzanine-ssd --example write_amplification -- 16 0.80`: capacity in GB, and the share of
-//! the flash that it is.
+//! `cargo run --release -p mezzanine-ssd --example write_amplification -- 16 0.80`: capacity in GB, and the
+//! share of the flash that it is.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Instant;

@@ -160,8 +160,8 @@ pub struct CacheConfig {
 pub struct HostConfig {
     /// Commands that are under way at most.
     pub queue_depth: u32,
-    /// Whether commands are completed in the order in which they came (ordered NCQ, section 3.3 of the DuraSSD
-    /// paper).
+    /// Whether commands are completed in the order in which they came (ordered NCQ, section 3.3 of the
+    /// DuraSSD paper).
     pub ordered: bool,
     /// Rate of the link, in 10^6 bytes per second.
     pub link_mb_per_s: f64,
@@ -238,8 +238,8 @@ impl SsdConfig {
         (self.cache.buffer_bytes / u64::from(self.geometry.unit_bytes)) as u32
     }
 
-    /// Units that can hold nothing for long: of the reserve, of open blocks and those that are collected, of bad
-    /// ones.
+    /// Units that can hold nothing for long: of the reserve, of open blocks and those that are collected, of
+    /// bad ones.
     fn held_units(&self) -> u64 {
         let planes = u64::from(self.geometry.planes());
         let per_plane = u64::from(self.ftl.reserve_blocks_per_plane)
@@ -248,7 +248,8 @@ impl SsdConfig {
             + 2;
         let bad =
             (u64::from(self.geometry.blocks()) * u64::from(self.ftl.bad_blocks_per_thousand)).div_ceil(1000);
-        // Less than a page of garbage stays in a block; a unit in the buffer has its version of before in flash.
+        // Less than a page of garbage stays in a block; a unit in the buffer has its version of before in
+        // flash.
         let rest = u64::from(self.geometry.blocks()) * u64::from(self.geometry.units_per_page() - 1);
         let buffered = u64::from(self.buffer_frames());
         // So have two pages of the map.

@@ -7,8 +7,8 @@ use crate::ConfigError;
 /// Mapping units that one flash page can hold at most.
 pub const UNITS_PER_PAGE_MAX: u32 = 8;
 
-/// The flash of a drive: channels, packages, chips, planes, blocks and pages. All planes together are what can
-/// work at the same time ("Durable Write Cache in Flash Memory SSD for Relational and NoSQL Databases",
+/// The flash of a drive: channels, packages, chips, planes, blocks and pages. All planes together are what
+/// can work at the same time ("Durable Write Cache in Flash Memory SSD for Relational and NoSQL Databases",
 /// section 2.3: 8 channels, 4 packages, 4 chips and 2 planes make 256 operations).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -42,8 +42,8 @@ pub struct DriveWork {
 }
 
 impl DriveWork {
-    /// Between two looks at the counters of a drive, so many seconds apart. `erases` are those of each block so
-    /// far.
+    /// Between two looks at the counters of a drive, so many seconds apart. `erases` are those of each block
+    /// so far.
     pub fn between(
         config: &SsdConfig,
         first: &Counters,

@@ -1,9 +1,9 @@
 //! Power cuts of a drive whose write cache capacitors carry, at any instant, also while it starts.
 //!
-//! Invariants checked: a unit reads as the last write or discard that was acknowledged, or as one that was under way
-//! (whole); every invariant of the drive holds after each start (`Ssd::check`); a dump always fits what the
-//! capacitors carry, and one that does not, since they are weak, is reported. Planted faults of dump and recovery are
-//! noticed.
+//! Invariants checked: a unit reads as the last write or discard that was acknowledged, or as one that was
+//! under way (whole); every invariant of the drive holds after each start (`Ssd::check`); a dump always fits
+//! what the capacitors carry, and one that does not, since they are weak, is reported. Planted faults of dump
+//! and recovery are noticed.
 #![allow(clippy::unwrap_used)]
 
 use mezzanine_device::model::{Operation, OperationKind, Timing};
@@ -67,7 +67,8 @@ fn drawn(random: &mut Random, kind: CacheKind) -> Ssd {
     Ssd::new(config).unwrap()
 }
 
-/// What a unit may hold: what was acknowledged last, and what came since with the time of its acknowledgement.
+/// What a unit may hold: what was acknowledged last, and what came since with the time of its
+/// acknowledgement.
 #[derive(Clone)]
 struct Unit {
     acknowledged: Version,

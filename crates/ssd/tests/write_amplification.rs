@@ -1,8 +1,8 @@
 //! Write amplification against closed forms: greedy and FIFO collection under writes at places drawn evenly.
 //!
-//! FIFO: P. Desnoyers, "Analytic modeling of SSD write performance" (SYSTOR 2012), and L. Xiang and B. M. Kurkoski,
-//! "An improved analytical expression for write amplification in NAND flash" (arXiv 1110.4245). Greedy: the mean
-//! field of the same works.
+//! FIFO: P. Desnoyers, "Analytic modeling of SSD write performance" (SYSTOR 2012), and L. Xiang and B. M.
+//! Kurkoski, "An improved analytical expression for write amplification in NAND flash" (arXiv 1110.4245).
+//! Greedy: the mean field of the same works.
 #![allow(clippy::unwrap_used)]
 
 use mezzanine_device::model::{OperationKind, Timing};

@@ -132,8 +132,9 @@ impl Ssd {
         ftl.frames[(words.started % frames) as usize].stream
     }
 
-    /// Programs a page of the oldest frame that waits and of those of its stream that follow. Unless it `must`, it
-    /// does nothing, and returns false, if there is no partner for the whole page or no plane is free by `now`.
+    /// Programs a page of the oldest frame that waits and of those of its stream that follow. Unless it
+    /// `must`, it does nothing, and returns false, if there is no partner for the whole page or no plane is
+    /// free by `now`.
     fn start_page(&self, words: &mut Words, ftl: &mut Ftl<'_>, stream: u32, now: u64, must: bool) -> bool {
         let frames = ftl.frames.len() as u64;
         let per_page = ftl.array.geometry.units_per_page() as usize;
@@ -196,8 +197,8 @@ impl Ssd {
             }
             if let Some(logical) = frame.logical.checked_sub(1) {
                 let own = Location::Buffer(number).word();
-                // Whatever has named this frame names its place in flash from now on: the map, or the frame of
-                // a newer version.
+                // Whatever has named this frame names its place in flash from now on: the map, or the frame
+                // of a newer version.
                 let mut word = &mut ftl.map[logical as usize];
                 while *word != own {
                     let Location::Buffer(newer) = Location::of(*word) else {

@@ -1,9 +1,9 @@
 //! Collection: valid units of a block are moved, and the block is erased.
 //!
-//! It is incremental. A block with v valid units of b frees b - v; so for every b - v units that are programmed
-//! from outside, v are moved, and the block is erased when as much has been programmed as it frees. A plane
-//! begins when it has fewer erased blocks than it is to hold back, and from then on has as many at any time,
-//! give or take one (T3).
+//! It is incremental. A block with v valid units of b frees b - v; so for every b - v units that are
+//! programmed from outside, v are moved, and the block is erased when as much has been programmed as it
+//! frees. A plane begins when it has fewer erased blocks than it is to hold back, and from then on has as
+//! many at any time, give or take one (T3).
 
 use super::{Ftl, Location, MOVED, Name};
 use crate::config::Collection;
@@ -43,7 +43,8 @@ impl Ftl<'_> {
 
     fn choose(&mut self, plane: u32) -> bool {
         let units_per_block = self.array.geometry.units_per_block();
-        // With the last erased block in use for what is moved, as after a power cut, what is moved has to fit there.
+        // With the last erased block in use for what is moved, as after a power cut, what is moved has to fit
+        // there.
         let is_short = self.array.erased(plane) < 2;
         let chosen = match self.config.collection {
             _ if is_short => self.array.fewest_valid(plane),
@@ -87,8 +88,8 @@ impl Ftl<'_> {
         (room && erases - self.array.erases(cold) > self.config.wear_gap_max).then_some(cold)
     }
 
-    /// Moves so many units of the block that is collected, whole pages of them, and erases it when it holds no
-    /// more.
+    /// Moves so many units of the block that is collected, whole pages of them, and erases it when it holds
+    /// no more.
     fn advance(&mut self, plane: u32, units: u32) {
         let geometry = self.array.geometry;
         let (per_page, per_block) = (geometry.units_per_page(), geometry.units_per_block());

@@ -89,8 +89,8 @@ impl Ftl<'_> {
         self.journal.pages += 1;
         let begins_at = self.write_map_page(first, turn, now, 0);
         self.journal.done_at = self.journal.done_at.max(self.journal.turn_done_at);
-        // The map's own page in the same turn needs nobody to wait. It has what the journal's has, so it does not
-        // begin before that.
+        // The map's own page in the same turn needs nobody to wait. It has what the journal's has, so it does
+        // not begin before that.
         self.write_map_page(first, map_pages + turn, begins_at, UNITS_PER_PAGE_MAX as usize);
     }
 

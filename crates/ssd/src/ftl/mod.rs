@@ -1,12 +1,13 @@
 //! The translation layer: where each mapping unit of the host lies, page mapping throughout.
 //!
-//! A unit of the host is in one of three places: nowhere, in a frame of the buffer, or in flash. The map has a
-//! word for each; the frame of a unit in the buffer knows where the version before it is. Units that were moved
-//! or written over leave their old place without a valid unit (N3), and collection brings blocks of few valid
-//! units back.
+//! A unit of the host is in one of three places: nowhere, in a frame of the buffer, or in flash. The map has
+//! a word for each; the frame of a unit in the buffer knows where the version before it is. Units that were
+//! moved or written over leave their old place without a valid unit (N3), and collection brings blocks of few
+//! valid units back.
 //!
 //! Invariants:
-//! - *T1*: a unit of flash is valid if and only if the map, or a frame of the buffer that the map leads to, names
+//! - *T1*: a unit of flash is valid if and only if the map, or a frame of the buffer that the map leads to,
+//! names
 //!   it.
 //! - *T2*: the version before one in the buffer stays valid until the newer one is in flash.
 //! - *T3*: collection keeps pace: a plane never runs out of erased blocks for what it has accepted.

@@ -60,8 +60,9 @@ impl Ftl<'_> {
         self.array.planes[plane as usize].free_at
     }
 
-    /// Programs a page of a stream on a plane with these units; fewer than a page has are padded. The caller has
-    /// the map name their new places, and pays for it then ([`Self::pay`]): collection may take any block.
+    /// Programs a page of a stream on a plane with these units; fewer than a page has are padded. The caller
+    /// has the map name their new places, and pays for it then ([`Self::pay`]): collection may take any
+    /// block.
     pub(crate) fn program(
         &mut self,
         plane: u32,

@@ -206,9 +206,9 @@ impl<'s> Array<'s> {
         self.blocks[block as usize].valid + self.geometry.units_per_page() <= self.units_per_block
     }
 
-    /// The closed block of a plane that has garbage and for which `score` is largest; of equals the one with the
-    /// lower number.
-    /// `score` is given the valid units, and how many blocks of the drive were closed since this one.
+    /// The closed block of a plane that has garbage and for which `score` is largest; of equals the one with
+    /// the lower number. `score` is given the valid units, and how many blocks of the drive were closed since
+    /// this one.
     pub fn best(&self, plane: u32, score: impl Fn(u32, u64) -> f64) -> Option<u32> {
         let first = plane * self.geometry.blocks_per_plane;
         let mut best: Option<(f64, u32)> = None;
@@ -251,8 +251,8 @@ impl<'s> Array<'s> {
         true
     }
 
-    /// Takes a block as it was before a start, with so many units written: one that is not full goes on as the
-    /// open block of one of these streams that has none. To be called after [`Self::format`], and
+    /// Takes a block as it was before a start, with so many units written: one that is not full goes on as
+    /// the open block of one of these streams that has none. To be called after [`Self::format`], and
     /// [`Self::adopted`] when all units that count are adopted.
     pub(crate) fn found(&mut self, block: u32, written: u32, erases: u32, streams: &[usize]) {
         self.blocks[block as usize].erases = erases;

@@ -1,7 +1,7 @@
 //! Channels and planes as resources: each has a time from which on it is free.
 //!
-//! A channel is taken for the length of a transfer when an operation is entered, not when its plane comes to it:
-//! a plane that is busy for long does not keep a channel from the others.
+//! A channel is taken for the length of a transfer when an operation is entered, not when its plane comes to
+//! it: a plane that is busy for long does not keep a channel from the others.
 
 use crate::geometry::{Geometry, NandTimings};
 

@@ -39,8 +39,8 @@ pub(crate) fn bytes_of(config: &SsdConfig, entries: usize, frames: usize) -> u64
 
 impl Recorder {
     /// The power fails at `at`, not before the last operation was entered. `erases` are those of each block;
-    /// `charge` is the share of a full charge that the capacitors have, for a durable cache; without one nothing is
-    /// dumped, and what is under way is torn.
+    /// `charge` is the share of a full charge that the capacitors have, for a durable cache; without one
+    /// nothing is dumped, and what is under way is torn.
     pub fn cut(&self, config: &SsdConfig, erases: Vec<u32>, at: u64, charge: Option<f64>) -> Remains {
         let mut units = self.units.clone();
         for change in self.changes.iter().rev().filter(|change| change.ends > at) {

@@ -1,13 +1,14 @@
 //! What is in flash and in the buffer at any instant, for power cuts.
 //!
-//! The controller computes ahead: when an operation is entered it already knows when planes will program and erase
-//! for it. A [`Recorder`] keeps what flash and buffer hold as versions, with the time at which each change begins and
-//! is done, so that the drive can be stopped at any instant since the operation before: what had not begun then never
-//! happened, and what was under way is torn.
+//! The controller computes ahead: when an operation is entered it already knows when planes will program and
+//! erase for it. A [`Recorder`] keeps what flash and buffer hold as versions, with the time at which each
+//! change begins and is done, so that the drive can be stopped at any instant since the operation before:
+//! what had not begun then never happened, and what was under way is torn.
 //!
 //! - [`Recorder`] is told of every program, erase, filled frame and changed entry of the map.
 //! - [`Remains`] is what there is after a cut: flash, and what the capacitors brought to the dump area.
-//! - [`Ssd::restart`](crate::Ssd::restart) is the recovery manager ("Durable Write Cache in Flash Memory SSD for
+//! - [`Ssd::restart`](crate::Ssd::restart) is the recovery manager ("Durable Write Cache in Flash Memory SSD
+//! for
 //!   Relational and NoSQL Databases", section 3.4): the map's newest pages, the journal behind them, the entries and
 //!   frames of the dump.
 

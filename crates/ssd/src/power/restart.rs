@@ -20,7 +20,8 @@ pub struct Restarted {
     pub frames: u64,
     /// Changed entries of the dump.
     pub entries: u64,
-    /// Bytes that the capacitors could not bring to the dump area: what was acknowledged is lost. Never silent.
+    /// Bytes that the capacitors could not bring to the dump area: what was acknowledged is lost. Never
+    /// silent.
     pub bytes_missing: u64,
 }
 
@@ -62,8 +63,8 @@ impl Ssd {
         Ok(restarted)
     }
 
-    /// The start as far as the power may fail again without a loss: all but the end, at which the dump area is
-    /// cleared. Whoever stops here starts again on the same remains.
+    /// The start as far as the power may fail again without a loss: all but the end, at which the dump area
+    /// is cleared. Whoever stops here starts again on the same remains.
     ///
     /// # Errors
     /// As of [`Self::restart`].
@@ -104,8 +105,8 @@ impl Ssd {
         })
     }
 
-    /// The map as its pages and its journal have it, the last page of the journal, and whether the map's page of
-    /// that turn is missing.
+    /// The map as its pages and its journal have it, the last page of the journal, and whether the map's page
+    /// of that turn is missing.
     fn map_on_flash(&self, units: &[Held], fault: Option<PlantedFault>) -> (Vec<u32>, u64, bool) {
         let mut map = vec![0; self.config().logical_units() as usize];
         let pages = self.config().map_pages();
@@ -129,8 +130,8 @@ impl Ssd {
         if fault == Some(PlantedFault::JournalUnread) {
             journal.clear();
         }
-        // In the order in which they were written: what a page of the map has already is in the journal's newest
-        // pages too, or in none.
+        // In the order in which they were written: what a page of the map has already is in the journal's
+        // newest pages too, or in none.
         for (logical, word) in journal.iter().flat_map(|page| &page.entries) {
             map[*logical as usize] = *word;
         }
