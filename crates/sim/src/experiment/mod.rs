@@ -22,6 +22,7 @@ mod against_lc;
 mod block_cache;
 mod costs;
 mod drives;
+mod inside;
 mod restart;
 mod three_tier;
 mod versions;
@@ -98,6 +99,8 @@ pub const CATALOGUE: &[Experiment] = &[
     computed("slides.ssd_table", drives::table),
     computed("slides.mvfifo_example", versions::example),
     timed("slides.table5", costs::slides_table_5_points, costs::slides_table_5),
+    computed("durassd.table1", inside::flushes),
+    computed("durassd.table2", inside::page_sizes),
     computed("nfa.table1", three_tier::table_1),
     three_tier("nfa.fig5", &BufferTrace::ALL, three_tier::figure_5),
     three_tier("nfa.fig6", &BufferTrace::ALL, three_tier::figure_6),
