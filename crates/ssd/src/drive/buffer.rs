@@ -31,9 +31,8 @@ impl Ssd {
     ) -> u64 {
         ftl.counters.units_written += 1;
         let frames = ftl.frames.len() as u64;
-        if let Location::Buffer(frame) = ftl.location(logical)
-            && ftl.frames[frame as usize].done_at == 0
-        {
+        let waits = |frame: &u32| ftl.frames[*frame as usize].done_at == 0;
+        if let Some(frame) = ftl.location(logical).frame().filter(waits) {
             ftl.counters.units_coalesced += 1;
             let there = &mut ftl.frames[frame as usize];
             there.stream = stream;

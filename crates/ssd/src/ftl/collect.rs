@@ -101,9 +101,8 @@ impl Ftl<'_> {
         while moved < units {
             let mut page = [0; UNITS_PER_PAGE_MAX as usize];
             let mut count = 0;
-            while count < per_page as usize
-                && let Some(unit) = self.array.next_valid(cursor, end)
-            {
+            while count < per_page as usize {
+                let Some(unit) = self.array.next_valid(cursor, end) else { break };
                 page[count] = unit;
                 count += 1;
                 cursor = unit + 1;

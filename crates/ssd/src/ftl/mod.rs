@@ -7,8 +7,7 @@
 //!
 //! Invariants:
 //! - *T1*: a unit of flash is valid if and only if the map, or a frame of the buffer that the map leads to,
-//! names
-//!   it.
+//!   names it.
 //! - *T2*: the version before one in the buffer stays valid until the newer one is in flash.
 //! - *T3*: collection keeps pace: a plane never runs out of erased blocks for what it has accepted.
 //!
@@ -53,6 +52,15 @@ impl Location {
             0 => Self::Nowhere,
             word if word & IN_BUFFER != 0 => Self::Buffer(word & !IN_BUFFER),
             word => Self::Flash(word - 1),
+        }
+    }
+
+    /// The frame of the buffer, if it is in one.
+    #[inline]
+    pub(crate) fn frame(self) -> Option<u32> {
+        match self {
+            Self::Buffer(frame) => Some(frame),
+            Self::Nowhere | Self::Flash(_) => None,
         }
     }
 
@@ -203,9 +211,8 @@ impl Ftl<'_> {
     pub(crate) fn check(&self) -> Result<(), String> {
         self.array.check(|unit| self.is_named(unit))?;
         for (logical, word) in self.map.iter().enumerate() {
-            if let Location::Flash(unit) = Location::of(*word)
-                && self.array.spare(unit) != logical as u32 + 1
-            {
+            let Location::Flash(unit) = Location::of(*word) else { continue };
+            if self.array.spare(unit) != logical as u32 + 1 {
                 return Err(format!("T1: unit {logical} is in unit {unit} of flash, which is another's"));
             }
         }

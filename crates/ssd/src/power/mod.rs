@@ -8,9 +8,8 @@
 //! - [`Recorder`] is told of every program, erase, filled frame and changed entry of the map.
 //! - [`Remains`] is what there is after a cut: flash, and what the capacitors brought to the dump area.
 //! - [`Ssd::restart`](crate::Ssd::restart) is the recovery manager ("Durable Write Cache in Flash Memory SSD
-//! for
-//!   Relational and NoSQL Databases", section 3.4): the map's newest pages, the journal behind them, the entries and
-//!   frames of the dump.
+//!   for Relational and NoSQL Databases", section 3.4): the map's newest pages, the journal behind them, the
+//!   entries and frames of the dump.
 
 mod cut;
 

@@ -85,9 +85,8 @@ impl Ftl {
         let Self { flash, map } = self;
         flash.check(|at, logical| map[logical as usize] == at + 1)?;
         for (logical, at) in map.iter().enumerate() {
-            if let Some(at) = at.checked_sub(1)
-                && flash.owner(at) != Some(logical as u32)
-            {
+            let Some(at) = at.checked_sub(1) else { continue };
+            if flash.owner(at) != Some(logical as u32) {
                 return Err(format!("L1: logical page {logical} is in flash page {at}, which is another's"));
             }
         }
