@@ -91,7 +91,8 @@ fn every_figure_of_a_shipped_model_has_a_source() {
         assert_eq!(path.file_stem().unwrap().to_str().unwrap(), model.name);
         assert!(model::catalogue().contains(&model), "{} does not ship", model.name);
         let file: toml::Table = std::fs::read_to_string(&path).unwrap().parse().unwrap();
-        let mechanism = file.get("drive").or(file.get("hdd")).unwrap().as_table().unwrap();
+        let kinds = ["drive", "hdd", "ssd"];
+        let mechanism = kinds.iter().find_map(|kind| file.get(*kind)).unwrap().as_table().unwrap();
         for key in mechanism.keys().map(String::as_str).chain(["capacity_bytes", "volatile_cache", "figures"])
         {
             // One source may stand for several keys: `window` for `read_window` and `write_window`.

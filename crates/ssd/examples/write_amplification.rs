@@ -20,10 +20,10 @@ fn main() {
     let writes: u64 = arguments.next().map_or(20_000_000, |text| text.parse().unwrap());
     let capacity_bytes = gigabytes * 1_000_000_000 / 4096 * 4096;
     let mut geometry = Geometry {
-        channels: 8,
-        packages_per_channel: 4,
-        chips_per_package: 4,
-        planes_per_chip: 2,
+        channels: 4,
+        packages_per_channel: 1,
+        chips_per_package: 2,
+        planes_per_chip: 1,
         blocks_per_plane: 1,
         pages_per_block: 128,
         page_bytes: 8192,

@@ -45,7 +45,7 @@ impl Ftl<'_> {
         let units_per_block = self.array.geometry.units_per_block();
         // With the last erased block in use for what is moved, as after a power cut, what is moved has to fit
         // there.
-        let is_short = self.array.erased(plane) < 2;
+        let is_short = self.array.erased(plane) == 0;
         let chosen = match self.config.collection {
             _ if is_short => self.array.fewest_valid(plane),
             Collection::Greedy => self.array.fewest_valid(plane),

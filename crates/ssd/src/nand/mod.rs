@@ -84,6 +84,8 @@ impl Block {
 pub(crate) struct Plane {
     /// When its last operation ends, in ns.
     pub(crate) free_at: u64,
+    /// Pages programmed so far.
+    pub(crate) programs: u64,
     /// What it owes to collection: units times the gain of the block that is collected.
     pub(crate) debt: u64,
     /// The open blocks; number + 1, 0 = none.

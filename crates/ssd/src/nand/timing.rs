@@ -80,7 +80,12 @@ impl<'s> NandClock<'s> {
         let mut node = (self.tournament.len() / 2 + plane as usize) / 2;
         while node >= 1 {
             let (left, right) = (self.tournament[2 * node], self.tournament[2 * node + 1]);
-            let is_right = planes[right as usize].free_at < planes[left as usize].free_at;
+            // Of those that are free at the same time the one that was used less: all get their share.
+            let when = |plane: u32| {
+                let plane = &planes[plane as usize];
+                (plane.free_at, plane.programs)
+            };
+            let is_right = when(right) < when(left);
             self.tournament[node] = if is_right { right } else { left };
             node /= 2;
         }
@@ -91,6 +96,7 @@ impl<'s> NandClock<'s> {
         let free = &mut self.channels[channel as usize];
         *free = not_before.max(*free) + self.times.page_transfer;
         plane.free_at = plane.free_at.max(*free) + self.times.program;
+        plane.programs += 1;
         plane.free_at
     }
 
