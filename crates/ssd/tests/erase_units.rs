@@ -1,5 +1,5 @@
-//! Why large writes wear flash less than small ones: the erase unit. At a utilisation of 0.90 of all flash, greedy
-//! collection, writes of 4 KiB and of 256 KiB at places drawn evenly.
+//! Why large writes wear flash less than small ones: the erase unit. At a utilisation of 0.90 of all flash,
+//! greedy collection, writes of 4 KiB and of 256 KiB at places drawn evenly.
 #![allow(clippy::unwrap_used)]
 
 use mezzanine_device::model::{OperationKind, Timing};
@@ -30,8 +30,8 @@ fn write_amplification(pages_per_block: u32, write_bytes: u64) -> f64 {
         },
         cache: CacheConfig {
             kind: CacheKind::Volatile,
-            // Small: what is written twice while it waits takes the place of before, and blocks would no longer begin
-            // where writes do.
+            // Small: what is written twice while it waits takes the place of before, and blocks would no
+            // longer begin where writes do.
             buffer_bytes: 2 * UNIT,
             flush: FlushRule::Drain,
             flush_us: FlushTime::Same(0.0),
