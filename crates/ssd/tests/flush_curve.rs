@@ -55,6 +55,13 @@ fn the_ends_are_fitted_and_the_middle_follows() {
 }
 
 #[test]
+fn the_state_of_480_gb_takes_a_gibibyte_at_most() {
+    let bytes = drive("durassd").state_bytes();
+    println!("{bytes} bytes");
+    assert!(bytes <= 1 << 30, "{bytes} bytes");
+}
+
+#[test]
 fn an_ordering_point_costs_nothing() {
     let mut config = drive("durassd").config().clone();
     config.cache.flush = FlushRule::OrderingPoint;

@@ -4,6 +4,8 @@ mod buffer;
 
 mod condition;
 
+mod repair;
+
 mod timing;
 
 use mezzanine_device::model::Operation;

@@ -84,6 +84,6 @@ impl Timing for Ssd {
     }
 
     fn repair(&self, state: &mut [u64], now: u64) {
-        let _ = (state, now);
+        self.repair_state(state, now);
     }
 }

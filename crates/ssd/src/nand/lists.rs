@@ -62,6 +62,11 @@ impl<'s> Array<'s> {
         self.blocks[block as usize].valid
     }
 
+    /// Units of a block programmed since its last erase.
+    pub(crate) fn written(&self, block: u32) -> u32 {
+        self.blocks[block as usize].written
+    }
+
     /// Erases of a block so far.
     pub fn erases(&self, block: u32) -> u32 {
         self.blocks[block as usize].erases
