@@ -368,7 +368,7 @@ impl Local {
         let length = candidate.backing.len();
         let number = {
             let state = host.table();
-            if state.table.entries.len() - forget.len() >= FILES_MAX {
+            if state.table.entries.len() >= FILES_MAX + forget.len() {
                 let reason = format!("the volume has {FILES_MAX} files already");
                 let error = VolumeError::new(VolumeErrorKind::TooManyFiles, "attach", candidate.name, reason);
                 return Err(error.advise("use another tier for it"));

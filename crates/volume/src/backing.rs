@@ -40,6 +40,7 @@ use mezzanine_device::{AlignedBuf, Device, DeviceError, Request};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_ground::interleave::sync::{Arc, Mutex, RwLock};
 
+use crate::batch::checksum_of;
 use crate::config::GUARD_BYTES_MAX;
 use crate::core::TierHost;
 use crate::shared::files::FileHome;
@@ -198,13 +199,14 @@ impl FileInner {
         }
         self.write_runs(&runs, counters)?;
         // Afterwards, as for the mark that a sync takes away: what is noted is on its way no longer.
+        let page_size = self.page_size;
+        let pages_written = runs.iter().flat_map(|(start, run)| (start / page_size..).zip(run));
+        // The first page's head stands in the sidecar, and a guard in its place.
+        let noted = pages_written.filter(|(block, _)| *block > 0 || masked.is_none());
+        let noted: Vec<(u64, u32)> =
+            noted.map(|(block, kept)| (block, checksum_of(kept, page_size as usize))).collect();
         self.shared.stage_out.batch(|batch| {
-            for (start, run) in &runs {
-                // The first page's head stands in the sidecar, and a guard in its place.
-                let blocks =
-                    (start / self.page_size..).zip(run).filter(|(block, _)| *block > 0 || masked.is_none());
-                blocks.for_each(|(block, kept)| batch.wrote(block, kept, self.page_size as usize));
-            }
+            noted.iter().for_each(|(block, checksum)| batch.wrote(*block, *checksum));
         });
         count(&counters.disk_pages_written, written);
         if masked.is_some() {

@@ -79,18 +79,22 @@ impl Kept for Batch {
     }
 }
 
+/// The checksum of a page of which so much was written, and zeros stand behind that.
+pub(crate) fn checksum_of(kept: &[u8], page_size: usize) -> u32 {
+    let missing = vec![0; page_size - kept.len()];
+    crc32c::crc32c_append(crc32c::crc32c(kept), &missing)
+}
+
 impl Batch {
     /// A page was written. Only so many of a batch are noted, the first ones. Of another what was noted
     /// before is no longer right once this is synced; until then the tier holds it in a newer version.
-    pub(crate) fn wrote(&mut self, block: u64, kept: &[u8], page_size: usize) {
+    pub(crate) fn wrote(&mut self, block: u64, checksum: u32) {
         let known = self.since.iter().position(|(known, _)| *known == block);
         if known.is_none() && self.since.len() == NAMED_MAX {
             self.syncing.retain(|(noted, _)| *noted != block);
             self.synced.retain(|(noted, _)| *noted != block);
             return;
         }
-        let missing = vec![0; page_size - kept.len()];
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(kept), &missing);
         match known {
             Some(at) => self.since[at].1 = checksum,
             None => self.since.push_back((block, checksum)),
@@ -154,7 +158,7 @@ mod tests {
     const PAGE: usize = 4096;
 
     fn wrote(batch: &mut Batch, blocks: std::ops::Range<u64>, version: u8) {
-        blocks.for_each(|block| batch.wrote(block, &[version; PAGE], PAGE));
+        blocks.for_each(|block| batch.wrote(block, checksum_of(&[version; PAGE], PAGE)));
     }
 
     /// A page was written again while a sync covered it, as one too many of its batch to be noted: its older

@@ -1,6 +1,7 @@
 //! What one process has of a volume, and the small operations that everything else is made of.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::format::{Nonce, Superblock, Writing};
@@ -84,10 +85,33 @@ pub(crate) struct TierHost {
     /// Held shared from the hand-out of a disk job to its end; exclusively by who truncates a file on
     /// disk or discards a part of it.
     pub(crate) disk_gate: RwLock<()>,
+    /// Whose turn it is with the table of files: who shortens a file has it while the tier forgets the pages
+    /// past its end, which takes as long as there are frames, and the others sleep meanwhile.
+    table_turn: Mutex<()>,
     /// What the failed device said, for messages.
     pub(crate) cause: Mutex<Option<String>>,
     /// What threads share of it beside the engine's region.
     pub(crate) shared: Placed<TierShared>,
+}
+
+/// The table of files in hand: in this process its turn, and then the record. Given back in the other order.
+pub(crate) struct TableHeld<'h> {
+    state: Held<'h, TableState>,
+    _turn: MutexGuard<'h, ()>,
+}
+
+impl Deref for TableHeld<'_> {
+    type Target = TableState;
+
+    fn deref(&self) -> &TableState {
+        &self.state
+    }
+}
+
+impl DerefMut for TableHeld<'_> {
+    fn deref_mut(&mut self) -> &mut TableState {
+        &mut self.state
+    }
 }
 
 impl TierHost {
@@ -107,6 +131,7 @@ impl TierHost {
             superblock: Mutex::new(parts.superblock),
             workers: parts.workers,
             disk_gate: RwLock::new(()),
+            table_turn: Mutex::new(()),
             cause: Mutex::new(None),
             tier: parts.tier,
             shared,
@@ -203,8 +228,9 @@ impl TierHost {
     }
 
     /// The table of files, as it goes into the tier's host metadata.
-    pub(crate) fn table(&self) -> Held<'_, TableState> {
-        self.shared.table.lock()
+    pub(crate) fn table(&self) -> TableHeld<'_> {
+        let turn = lock(&self.table_turn);
+        TableHeld { state: self.shared.table.lock(), _turn: turn }
     }
 
     pub(crate) fn is_held(&self) -> bool {

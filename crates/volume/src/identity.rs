@@ -141,6 +141,9 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     }
     let mut forget = sidecar.former.clone();
     forget.push(sidecar.file);
+    // A sidecar may name one twice.
+    forget.sort_unstable();
+    forget.dedup();
     let orphans = tier.orphans(file.path).into_iter().filter(|number| !forget.contains(number));
     let orphans: Vec<u32> = orphans.collect();
     forget.extend(&orphans);
