@@ -197,4 +197,18 @@ mod tests {
         }
         std::fs::remove_file(&path).unwrap();
     }
+
+    /// A crate that has a part in a run, and not in the fingerprint, would have results of before kept.
+    #[test]
+    fn every_crate_of_a_run_is_in_the_fingerprint() {
+        /// What the crash worlds alone use.
+        const APART: [&str; 2] = ["ffi", "volume"];
+        let (manifest, build) = (include_str!("../../Cargo.toml"), include_str!("../../build.rs"));
+        let used = manifest.lines().filter_map(|line| line.strip_prefix("mezzanine-"));
+        let names: Vec<&str> = used.filter_map(|line| line.split(['.', ' ']).next()).collect();
+        assert!(names.contains(&"engine"), "the manifest is read: {names:?}");
+        for name in names.into_iter().filter(|name| !APART.contains(name)) {
+            assert!(build.contains(&format!("\"../{name}/src\"")), "{name} is not in the fingerprint");
+        }
+    }
 }
