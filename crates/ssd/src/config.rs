@@ -211,6 +211,22 @@ impl SsdConfig {
         Ok(())
     }
 
+    /// The same drive with so many blocks on each plane, and as much less for the host: what is soon full,
+    /// and takes as long for each operation.
+    ///
+    /// # Errors
+    /// As of [`Self::check`].
+    pub fn with_blocks_per_plane(&self, blocks_per_plane: u32) -> Result<Self, ConfigError> {
+        let mut config = self.clone();
+        let share = f64::from(blocks_per_plane) / f64::from(self.geometry.blocks_per_plane);
+        config.geometry.blocks_per_plane = blocks_per_plane;
+        let units = (f64::from(self.logical_units()) * share) as u64;
+        let units = units.min(config.capacity_units_max());
+        config.capacity_bytes = units * u64::from(self.geometry.unit_bytes);
+        config.check()?;
+        Ok(config)
+    }
+
     /// Mapping units that the host sees.
     pub fn logical_units(&self) -> u32 {
         (self.capacity_bytes / u64::from(self.geometry.unit_bytes)) as u32
