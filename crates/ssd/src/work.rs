@@ -12,8 +12,6 @@ const SECONDS_PER_YEAR: f64 = 365.25 * 86_400.0;
 pub struct DriveWork {
     /// Units programmed for one unit of the host that went to flash. `None` if none did.
     pub write_amplification: Option<f64>,
-    /// Of it, what the host's own units are: 1.
-    pub of_host: Option<f64>,
     /// Of it, what collection moved.
     pub of_collection: Option<f64>,
     /// Of it, the map and its journal.
@@ -62,7 +60,6 @@ impl DriveWork {
         let lives = f64::from(config.geometry.blocks()) * f64::from(config.ftl.endurance_erases);
         Self {
             write_amplification: share(host + moved + map + padded),
-            of_host: share(host),
             of_collection: share(moved),
             of_map: share(map),
             of_padding: share(padded),

@@ -1,4 +1,5 @@
-//! Write amplification against closed forms: greedy and FIFO collection under writes at places drawn evenly.
+//! Write amplification against closed forms: greedy and FIFO collection under writes at places drawn evenly;
+//! and why large writes wear flash less than small ones.
 //!
 //! FIFO: P. Desnoyers, "Analytic modeling of SSD write performance" (SYSTOR 2012), and L. Xiang and B. M.
 //! Kurkoski, "An improved analytical expression for write amplification in NAND flash" (arXiv 1110.4245).
@@ -8,21 +9,27 @@
 use mezzanine_device::model::{OperationKind, Timing};
 use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, Condition, DumpConfig, FlushRule, FlushTime, FtlConfig, Geometry,
+    CacheConfig, CacheKind, Collection, Condition, Counters, FlushRule, FlushTime, FtlConfig, Geometry,
     HostConfig, NandTimings, Ssd, SsdConfig,
 };
 
+/// Blocks that are held back.
+const RESERVE: u32 = 2;
+
 /// A drive of one plane whose host fills this share of what is not held back.
 fn drive(blocks: u32, pages: u32, utilisation: f64, collection: Collection) -> Ssd {
-    let reserve = 2;
-    let room = f64::from((blocks - reserve) * pages);
+    let room = f64::from((blocks - RESERVE) * pages);
+    one_plane(blocks, pages, (room * utilisation) as u64 * 4096, collection)
+}
+
+fn one_plane(blocks: u32, pages: u32, capacity_bytes: u64, collection: Collection) -> Ssd {
     Ssd::new(SsdConfig {
-        capacity_bytes: (room * utilisation) as u64 * 4096,
+        capacity_bytes,
         geometry: Geometry::one_plane(blocks, pages, 4096),
         timings: NandTimings { read_us: 35.0, program_us: 350.0, erase_us: 1500.0, channel_mb_per_s: 400.0 },
         ftl: FtlConfig {
             collection,
-            reserve_blocks_per_plane: reserve,
+            reserve_blocks_per_plane: RESERVE,
             streams: 1,
             dirty_entries_max: 1 << 20,
             journal: false,
@@ -32,10 +39,12 @@ fn drive(blocks: u32, pages: u32, utilisation: f64, collection: Collection) -> S
         },
         cache: CacheConfig {
             kind: CacheKind::Volatile,
+            // Small: what is written twice while it waits takes the place of before, and blocks would no
+            // longer begin where large writes do.
             buffer_bytes: 8192,
             flush: FlushRule::Drain,
             flush_us: FlushTime::Same(0.0),
-            dump: Some(DumpConfig { hold_up_ms: 1e4, mb_per_s: 1600.0 }),
+            dump: None,
             reads_take_frames: false,
         },
         host: HostConfig {
@@ -127,5 +136,48 @@ fn first_in_first_out_collection_is_within_half_a_percent() {
         let (measured, expected) = (measured(&ssd, 7), fifo(ssd.config().effective_utilisation()));
         println!("{utilisation}: {measured:.3} {expected:.3} {:+.2} %", 100.0 * (measured / expected - 1.0));
         assert!((measured / expected - 1.0).abs() < 0.005, "at {utilisation}: {measured} and not {expected}");
+    }
+}
+
+/// Write amplification with writes of so many bytes, at 0.90 of all flash.
+fn with_writes_of(write_bytes: u64, pages: u32) -> (Ssd, f64) {
+    let geometry = Geometry::one_plane((1 << 19) / pages, pages, 4096);
+    let capacity = geometry.bytes() * 9 / 10 / LARGE * LARGE;
+    let ssd = one_plane(geometry.blocks(), pages, capacity, Collection::Greedy);
+    let mut state = ssd.idle();
+    ssd.prepare(&mut state, Condition::Filled, 1);
+    let (mut random, mut now) = (Random::new(5), 0);
+    let mut write = |state: &mut [u64], passes: u64| {
+        for _ in 0..passes * ssd.capacity() / write_bytes {
+            let place = random.below(ssd.capacity() / write_bytes) * write_bytes;
+            let write = ssd.operation(OperationKind::Write, place, write_bytes);
+            now = ssd.submit(state, now, write).unwrap().ticket.completion().unwrap();
+        }
+        ssd.counters(state)
+    };
+    let (before, after) = (write(&mut state, 4), write(&mut state, 3));
+    let of = |count: fn(&Counters) -> u64| (count(&after) - count(&before)) as f64;
+    let amplification = 1.0 + of(|c| c.units_moved) / of(|c| c.units_programmed);
+    (ssd, amplification)
+}
+
+const LARGE: u64 = 256 << 10;
+
+#[test]
+fn large_writes_wear_less_as_long_as_the_erase_unit_is_not_larger() {
+    let mut before = 0.0;
+    for pages in [64, 128, 256, 1024] {
+        let ((ssd, small), (_, large)) = (with_writes_of(4096, pages), with_writes_of(LARGE, pages));
+        let expected = greedy(ssd.config().effective_utilisation(), pages);
+        println!(
+            "{pages} pages a block: {small:.3} with 4 KiB ({expected:.3} expected), {large:.3} with 256 KiB"
+        );
+        assert!((small / expected - 1.0).abs() < 0.01, "{pages} pages: {small} and not {expected}");
+        assert!(large >= before && large < small, "{pages} pages: {large} after {before}, beside {small}");
+        before = large;
+        match pages {
+            64 => assert!(large < 1.001, "a write that fills a block leaves nothing to move: {large}"),
+            _ => assert!(large > 1.5, "{pages} pages: a larger block is not written over at once: {large}"),
+        }
     }
 }

@@ -86,18 +86,19 @@ impl Timing for Mechanical {
     fn submit(&self, state: &mut [u64], now: u64, operation: Operation) -> Result<Submitted, Full> {
         let state = State::of(state);
         let Operation { kind, address, len, position, .. } = operation;
-        if kind == OperationKind::Discard {
-            return Ok(Submitted { sequential: false, ticket: Ticket(Way::Known(now)) });
-        }
         let ticket = match &self.engine {
             Engine::Table(table) => {
                 let Placed { completion, busy, sequential } = match kind {
                     OperationKind::Read => table.read(&mut state.table, now, address, len),
                     OperationKind::Write => table.write(&mut state.table, now, address, len),
-                    OperationKind::Flush | OperationKind::Discard => table.flush(&mut state.table, now),
+                    OperationKind::Flush => table.flush(&mut state.table, now),
+                    OperationKind::Discard => Placed { completion: now, busy: 0, sequential: false },
                 };
                 state.table_busy = state.table_busy.wrapping_add(busy);
                 return Ok(Submitted { sequential, ticket: Ticket(Way::Known(completion)) });
+            }
+            Engine::Array(_) if kind == OperationKind::Discard => {
+                return Ok(Submitted { sequential: false, ticket: Ticket(Way::Known(now)) });
             }
             Engine::Array(array) if kind == OperationKind::Flush => array.flush(&mut state.array, now),
             Engine::Array(array) => {

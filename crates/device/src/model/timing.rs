@@ -117,8 +117,9 @@ pub enum Progress {
 /// operation. Without clock, thread or sleep.
 ///
 /// The state is a row of words that the caller keeps, [`Self::state_words`] of them, in memory that processes
-/// may share: it has no pointers, and whatever its words are, no call panics. All zero is an idle drive at
-/// time 0. Calls on one state are made one after the other.
+/// may share: it has no pointers. All zero is an idle drive at time 0. Calls on one state are made one after
+/// the other; one that a holder left in the middle of a change goes to [`Self::repair`] before anything else,
+/// and that takes whatever words there are.
 ///
 /// Disks and drives with a table of figures are here ([`Model::timing`](super::Model::timing)); other crates
 /// bring mechanisms of their own ([`Drive::open_with`](crate::Drive::open_with)).

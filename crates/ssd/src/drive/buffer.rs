@@ -232,7 +232,9 @@ impl Ssd {
         let mut targets = Vec::new();
         while let Location::Buffer(number) = Location::of(at) {
             let frame = &mut ftl.frames[number as usize];
-            targets.push((frame.target, frame.done_at));
+            if ftl.record.is_some() {
+                targets.push((frame.target, frame.done_at));
+            }
             at = std::mem::take(&mut frame.before);
             frame.logical = 0;
             let target = std::mem::take(&mut frame.target);

@@ -157,7 +157,6 @@ impl<'s> Array<'s> {
         closed.state = BlockState::Closed as u32;
         closed.stamp = *self.closings;
         let plane = self.geometry.plane_of(block);
-        self.planes[plane as usize].closed += 1;
         self.link(plane, block);
     }
 
@@ -234,7 +233,6 @@ impl<'s> Array<'s> {
     pub fn take(&mut self, block: u32) {
         let plane = self.geometry.plane_of(block);
         self.unlink(plane, block);
-        self.planes[plane as usize].closed -= 1;
         self.blocks[block as usize].state = BlockState::Taken as u32;
     }
 
@@ -274,7 +272,6 @@ impl<'s> Array<'s> {
             self.blocks[block as usize].state = BlockState::Open as u32;
             return;
         }
-        state.closed += 1;
         *self.closings += 1;
         let found = &mut self.blocks[block as usize];
         (found.state, found.stamp) = (BlockState::Closed as u32, *self.closings);

@@ -101,6 +101,6 @@ pub(crate) struct Plane {
     erased: u32,
     /// No closed block has fewer valid units.
     fewest: u32,
-    /// Closed blocks.
-    closed: u32,
+    /// To the next whole word.
+    rest: u32,
 }

@@ -118,15 +118,7 @@ impl Cache {
     }
 
     pub(super) fn counts(&self) -> Counts {
-        let (collection, caching) = self.ftl.flash.counted();
-        Counts {
-            fetches: self.disk.fetches,
-            write_backs: self.disk.write_backs,
-            collections: collection.erases,
-            collection,
-            caching,
-            ..self.counts
-        }
+        self.counts.beside(&self.disk, &self.ftl.flash)
     }
 
     pub(super) fn collected(&self) -> &Collected {

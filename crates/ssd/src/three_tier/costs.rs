@@ -1,5 +1,7 @@
 //! What operations cost, and what a cache counts (section 4.1, Table 2).
 
+use super::disk::Disk;
+use super::flash::Flash;
 use std::ops::AddAssign;
 
 use serde::Serialize;
@@ -82,6 +84,19 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// These, with what disk and flash count themselves.
+    pub(super) fn beside(self, disk: &Disk, flash: &Flash) -> Self {
+        let (collection, caching) = flash.counted();
+        Self {
+            fetches: disk.fetches,
+            write_backs: disk.write_backs,
+            collections: collection.erases,
+            collection,
+            caching,
+            ..self
+        }
+    }
+
     /// Requests of the top tier (N).
     pub fn requests(&self) -> u64 {
         self.reads + self.writes

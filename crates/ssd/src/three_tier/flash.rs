@@ -121,6 +121,26 @@ pub(super) struct Flash {
     caching: Operations,
 }
 
+/// Who collects blocks of such flash when few are free.
+pub(super) trait Collects {
+    fn flash(&mut self) -> &mut Flash;
+
+    /// Collects one block. False if there is none to collect.
+    fn collect(&mut self) -> bool;
+
+    /// Algorithm 2, which the paper calls common: it holds for translation layers as well. Moved pages go to
+    /// the write pointer too, so that is looked at again when a batch of collections is over: they may have
+    /// filled the block that it was put in.
+    fn make_room(&mut self) {
+        let FlashConfig { low_watermark, high_watermark, .. } = *self.flash().config();
+        while self.flash().begin_block() {
+            if self.flash().free_blocks() <= low_watermark {
+                while self.flash().free_blocks() < high_watermark && self.collect() {}
+            }
+        }
+    }
+}
+
 impl Flash {
     pub(super) fn new(config: FlashConfig) -> Result<Self, ConfigError> {
         config.check()?;

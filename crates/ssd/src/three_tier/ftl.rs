@@ -11,7 +11,7 @@
 
 use crate::ConfigError;
 
-use super::flash::{Flash, FlashConfig};
+use super::flash::{Collects, Flash, FlashConfig};
 
 #[derive(Debug)]
 pub(super) struct Ftl {
@@ -50,15 +50,23 @@ impl Ftl {
         }
     }
 
-    /// Algorithm 2, which the paper calls common: it holds for translation layers as well.
-    fn make_room(&mut self) {
-        let FlashConfig { low_watermark, high_watermark, .. } = *self.flash.config();
-        // Moved pages may fill the block that the write pointer was put in, so it is looked at again.
-        while self.flash.begin_block() {
-            if self.flash.free_blocks() <= low_watermark {
-                while self.flash.free_blocks() < high_watermark && self.collect() {}
+    /// N1 to N3, F1 and L1.
+    pub(super) fn check(&mut self) -> Result<(), String> {
+        let Self { flash, map } = self;
+        flash.check(|at, logical| map[logical as usize] == at + 1)?;
+        for (logical, at) in map.iter().enumerate() {
+            let Some(at) = at.checked_sub(1) else { continue };
+            if flash.owner(at) != Some(logical as u32) {
+                return Err(format!("L1: logical page {logical} is in flash page {at}, which is another's"));
             }
         }
+        Ok(())
+    }
+}
+
+impl Collects for Ftl {
+    fn flash(&mut self) -> &mut Flash {
+        &mut self.flash
     }
 
     /// Collects the block with the fewest valid pages (section 1.2). False if that would free nothing.
@@ -78,18 +86,5 @@ impl Ftl {
         }
         self.flash.erase();
         true
-    }
-
-    /// N1 to N3, F1 and L1.
-    pub(super) fn check(&mut self) -> Result<(), String> {
-        let Self { flash, map } = self;
-        flash.check(|at, logical| map[logical as usize] == at + 1)?;
-        for (logical, at) in map.iter().enumerate() {
-            let Some(at) = at.checked_sub(1) else { continue };
-            if flash.owner(at) != Some(logical as u32) {
-                return Err(format!("L1: logical page {logical} is in flash page {at}, which is another's"));
-            }
-        }
-        Ok(())
     }
 }

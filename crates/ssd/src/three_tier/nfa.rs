@@ -15,7 +15,7 @@ use crate::ConfigError;
 
 use super::costs::Counts;
 use super::disk::{Disk, slot_of};
-use super::flash::{Collected, Flash, FlashConfig};
+use super::flash::{Collected, Collects, Flash, FlashConfig};
 use super::{Found, MiddleTier};
 
 /// The block management structures, flash page by flash page and block by block. Validity follows from the
@@ -84,15 +84,21 @@ impl Nfa {
         }
     }
 
-    /// Algorithm 2. Moved pages go to the write pointer as well, so it is looked at again when a batch of
-    /// collections is over: they may have filled the block that it was put in.
-    fn make_room(&mut self) {
-        let FlashConfig { low_watermark, high_watermark, .. } = *self.flash.config();
-        while self.flash.begin_block() {
-            if self.flash.free_blocks() <= low_watermark {
-                while self.flash.free_blocks() < high_watermark && self.collect() {}
-            }
+    /// The page leaves the cache, to disk if it is dirty.
+    fn drop(&mut self, page: u32, at: u32) {
+        if self.blocks.dirty[at as usize] {
+            let content = self.flash.read(at);
+            self.disk.write_back(page, content);
         }
+        self.map[page as usize] = 0;
+        self.flash.invalidate(at);
+        self.counts.dropped += 1;
+    }
+}
+
+impl Collects for Nfa {
+    fn flash(&mut self) -> &mut Flash {
+        &mut self.flash
     }
 
     /// Algorithm 3. False if there is no block to collect.
@@ -124,17 +130,6 @@ impl Nfa {
         self.blocks.block_used[block as usize] = 0;
         true
     }
-
-    /// The page leaves the cache, to disk if it is dirty.
-    fn drop(&mut self, page: u32, at: u32) {
-        if self.blocks.dirty[at as usize] {
-            let content = self.flash.read(at);
-            self.disk.write_back(page, content);
-        }
-        self.map[page as usize] = 0;
-        self.flash.invalidate(at);
-        self.counts.dropped += 1;
-    }
 }
 
 impl MiddleTier for Nfa {
@@ -164,15 +159,7 @@ impl MiddleTier for Nfa {
     }
 
     fn counts(&self) -> Counts {
-        let (collection, caching) = self.flash.counted();
-        Counts {
-            fetches: self.disk.fetches,
-            write_backs: self.disk.write_backs,
-            collections: collection.erases,
-            collection,
-            caching,
-            ..self.counts
-        }
+        self.counts.beside(&self.disk, &self.flash)
     }
 
     fn collected(&self) -> &Collected {
