@@ -12,7 +12,7 @@ use super::verdict::Ours;
 const PAGE_BYTES: u64 = 4096;
 /// Writes that are counted.
 const WRITES: u64 = 8192;
-/// Blocks of a plane of the drive of Table 2.
+/// Blocks of a plane of the drive that is read.
 const BLOCKS_PER_PLANE: u32 = 32;
 /// Clients of Table 2 where it says how many.
 const CLIENTS: usize = 128;
@@ -78,15 +78,16 @@ pub(super) fn flushes(source: &Source, answers: &mut Answers) {
     }
 }
 
-/// Table 2: a row for each load, along pages of 16, 8 and 4 KB. Of a drive that is full, since a read of what
-/// was never written asks no flash, and with fewer blocks, since it is soon full.
+/// Table 2: a row for each load, along pages of 16, 8 and 4 KB. Writes are to a drive that nothing was
+/// written to, as in Table 1. Reads are of one that is full, since a read of what was never written asks no
+/// flash; it has fewer blocks, so that it is soon full.
 pub(super) fn page_sizes(source: &Source, answers: &mut Answers) {
-    let config = ssd("durassd").config().with_blocks_per_plane(BLOCKS_PER_PLANE);
-    let full = config.and_then(Ssd::new).expect("fewer blocks do as well");
-    let drive = full.beginning(Condition::Filled);
+    let drive = ssd("durassd");
+    let fewer = drive.config().with_blocks_per_plane(BLOCKS_PER_PLANE);
+    let full = fewer.and_then(Ssd::new).expect("fewer blocks do as well").beginning(Condition::Filled);
     for statement in &source.statements {
         let rate = |bytes: u64| match statement.key.as_str() {
-            "read" => clients(&drive, OperationKind::Read, bytes),
+            "read" => clients(&full, OperationKind::Read, bytes),
             "write-no-barrier" => clients(&drive, OperationKind::Write, bytes),
             "write-1" => writes(&drive, bytes, Some(1)),
             _ => writes(&drive, bytes, Some(256)),
