@@ -61,7 +61,18 @@ pub struct Counters {
     pub map_stall_ns: u64,
 }
 
+/// More than a drive counts in a life: 146 years of nanoseconds, of all planes.
+const COUNT_MAX: u64 = 1 << 62;
+
 impl Counters {
+    /// What is left of them once whoever was counting died: none counts what nothing could have come to
+    /// since, and from there the next is counted without an overflow.
+    pub(crate) fn repaired(mut self) -> Self {
+        let counts: &mut [u64] = bytemuck::cast_slice_mut(std::slice::from_mut(&mut self));
+        counts.iter_mut().filter(|count| **count > COUNT_MAX).for_each(|count| *count = 0);
+        self
+    }
+
     /// Units programmed for one that the host wrote to flash. `None` before the first.
     pub fn write_amplification(&self) -> Option<f64> {
         let all = self.units_programmed + self.units_moved + self.units_of_map + self.units_padded;

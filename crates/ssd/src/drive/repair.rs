@@ -56,7 +56,7 @@ impl Ssd {
             }
         }
         let erases = self.erases(state);
-        let counters = self.counters(state);
+        let counters = self.counters(state).repaired();
         state.fill(0);
         self.prepare_restart(state, &erases, |unit| unit % per_block < written[(unit / per_block) as usize]);
         let mut parts = self.parts(state);

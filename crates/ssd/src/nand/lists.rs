@@ -245,7 +245,8 @@ impl<'s> Array<'s> {
         assert!(erased.state == BlockState::Taken as u32, "block {block} is erased and was not taken");
         assert!(erased.valid == 0, "N3: block {block} is erased with {} valid units", erased.valid);
         erased.written = 0;
-        erased.erases += 1;
+        // What is left of the number once whoever changed it died may be the largest.
+        erased.erases = erased.erases.saturating_add(1);
         if erased.erases >= endurance {
             erased.state = BlockState::Bad as u32;
             return false;
