@@ -216,7 +216,11 @@ is_dropped(SMgrRelation reln, const MezzDiskPage *page)
 static bool
 may_be_made(SMgrRelation reln, const MezzDiskPage *page)
 {
-	return PageGetLSN((Page) page->bytes) >= mezz_shared->redo_begins || mezz_without("missing_old") ||
+	XLogRecPtr	lsn = PageGetLSN((Page) page->bytes);
+
+	/* A position is the end of a record: one that ends at the redo point is not redone. */
+	return lsn > mezz_shared->redo_begins || mezz_without("missing_old") ||
+		(lsn == mezz_shared->redo_begins && mezz_without("missing_at_redo")) ||
 		(mezz_without("dropped_skipped") &&
 		 mezz_log_drops(reln->smgr_rlocator.locator, page->page.fork, page->page.block, InvalidXLogRecPtr));
 }

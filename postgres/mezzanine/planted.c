@@ -78,6 +78,7 @@ static const char *const rules[] = {
 								 * recovery */
 	"missing_old",				/* but for none of pages from before the redo
 								 * point */
+	"missing_at_redo",			/* nor for one whose record ends there */
 	"missing_standby",			/* and for none once redo is consistent */
 	"missing_strict",			/* or over */
 	"overwrite",				/* what is written past the tier is forgotten */
