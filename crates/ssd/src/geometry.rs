@@ -119,16 +119,6 @@ impl Geometry {
     pub fn bytes(&self) -> u64 {
         u64::from(self.units()) * u64::from(self.unit_bytes)
     }
-
-    /// The plane that a block is on.
-    pub(crate) fn plane_of(&self, block: u32) -> u32 {
-        block / self.blocks_per_plane
-    }
-
-    /// The channel that a plane is on. Neighbouring planes are on different ones.
-    pub(crate) fn channel_of(&self, plane: u32) -> u32 {
-        plane % self.channels
-    }
 }
 
 /// What the flash and its channels take their time for.

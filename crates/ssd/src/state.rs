@@ -1,14 +1,15 @@
 //! The state of a drive as a row of words that the caller keeps, in memory that processes may share.
 
 use std::mem::size_of;
-use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 
 use crate::config::SsdConfig;
 use crate::counters::Counters;
-use crate::ftl::{Frame, Ftl, Journal};
-use crate::nand::{Array, Block, NandClock, NandTimes, Plane};
+use strength_reduce::StrengthReducedU64;
+
+use crate::ftl::{Frame, Frames, Ftl, Journal};
+use crate::nand::{Array, Block, Dimensions, NandClock, NandTimes, Plane};
 
 /// What is there once.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -47,109 +48,168 @@ pub(crate) struct Words {
     pub(crate) waiting: u64,
 }
 
-/// Where the parts of a state are, in words.
+/// What a state begins with.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Head {
+    words: Words,
+    journal: Journal,
+    counters: Counters,
+    closings: u64,
+}
+
+/// How long the parts of a state are that follow its [`Head`], in elements, in the order in which they lie.
+/// All that are halves of words lie together.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
-    words: Range<usize>,
-    journal: Range<usize>,
-    counters: Range<usize>,
-    closings: Range<usize>,
-    queue: Range<usize>,
-    channels: Range<usize>,
-    planes: Range<usize>,
-    blocks: Range<usize>,
-    frames: Range<usize>,
-    tournament: Range<usize>,
-    heads: Range<usize>,
-    map: Range<usize>,
-    spare: Range<usize>,
-    vouched: Range<usize>,
+    queue: usize,
+    channels: usize,
+    planes: usize,
+    blocks: usize,
+    frames: usize,
+    tournament: usize,
+    heads: usize,
+    map: usize,
+    spare: usize,
+    vouched: usize,
+    /// All of them and the head, in words.
+    words: usize,
+    dimensions: Dimensions,
+    by_frames: StrengthReducedU64,
+    by_queue: StrengthReducedU64,
+}
+
+/// When the commands that came last were complete, one after the other in turn.
+#[derive(Debug)]
+pub(crate) struct Queue<'s> {
+    done: &'s mut [u64],
+    by_length: StrengthReducedU64,
+}
+
+impl Queue<'_> {
+    /// When the command is complete that came a queue's length before this one; to be replaced by when this
+    /// one is.
+    #[inline]
+    pub(crate) fn of_command(&mut self, number: u64) -> &mut u64 {
+        &mut self.done[(number % self.by_length) as usize]
+    }
 }
 
 /// A state taken apart.
 #[derive(Debug)]
 pub(crate) struct Parts<'s> {
     pub(crate) words: &'s mut Words,
-    /// When the commands that came last were complete, one after the other in turn.
-    pub(crate) queue: &'s mut [u64],
+    pub(crate) queue: Queue<'s>,
     pub(crate) ftl: Ftl<'s>,
+}
+
+/// Words that elements of this kind take.
+const fn words<T>(count: usize) -> usize {
+    (size_of::<T>() * count).div_ceil(8)
+}
+
+/// Takes elements off the front of what is left of a state.
+#[inline]
+fn take<'s, T: Pod>(rest: &mut &'s mut [u64], count: usize) -> &'s mut [T] {
+    let (taken, after) = std::mem::take(rest).split_at_mut(words::<T>(count));
+    *rest = after;
+    bytemuck::cast_slice_mut(taken)
 }
 
 impl Layout {
     pub(crate) fn new(config: &SsdConfig) -> Self {
         let geometry = &config.geometry;
-        let mut end = 0;
-        let mut take = |bytes: usize| {
-            let start = end;
-            end += bytes.div_ceil(8);
-            start..end
-        };
         let planes = geometry.planes() as usize;
         let logical = u64::from(config.logical_units()) + config.map_units();
-        Self {
-            words: take(size_of::<Words>()),
-            journal: take(size_of::<Journal>()),
-            counters: take(size_of::<Counters>()),
-            closings: take(8),
-            queue: take(8 * config.host.queue_depth as usize),
-            channels: take(8 * geometry.channels as usize),
-            planes: take(size_of::<Plane>() * planes),
-            blocks: take(size_of::<Block>() * geometry.blocks() as usize),
-            frames: take(size_of::<Frame>() * config.buffer_frames() as usize),
-            tournament: take(4 * NandClock::tournament_words(geometry.planes())),
-            heads: take(4 * planes * (geometry.units_per_block() as usize + 1)),
-            map: take(4 * logical as usize),
-            spare: take(4 * geometry.units() as usize),
-            vouched: take((geometry.units() as usize).div_ceil(8)),
-        }
+        let queue = config.host.queue_depth;
+        let mut layout = Self {
+            queue: queue as usize,
+            channels: geometry.channels as usize,
+            planes,
+            blocks: geometry.blocks() as usize,
+            frames: config.buffer_frames() as usize,
+            tournament: NandClock::tournament_words(geometry.planes()),
+            heads: planes * (geometry.units_per_block() as usize + 1),
+            map: logical as usize,
+            spare: geometry.units() as usize,
+            vouched: (geometry.units() as usize).div_ceil(64),
+            words: 0,
+            dimensions: Dimensions::new(*geometry),
+            by_frames: StrengthReducedU64::new(u64::from(config.buffer_frames())),
+            by_queue: StrengthReducedU64::new(u64::from(queue)),
+        };
+        layout.words = layout.blocks_at()
+            + words::<Block>(layout.blocks)
+            + words::<Frame>(layout.frames)
+            + words::<u32>(layout.halves())
+            + layout.vouched;
+        layout
+    }
+
+    /// Where the erase blocks are, in words.
+    fn blocks_at(&self) -> usize {
+        words::<Head>(1) + self.queue + self.channels + words::<Plane>(self.planes)
+    }
+
+    /// All that are halves of words.
+    fn halves(&self) -> usize {
+        self.tournament + self.heads + self.map + self.spare
     }
 
     /// Words of a whole state.
     pub(crate) fn len(&self) -> usize {
-        self.vouched.end
+        self.words
+    }
+
+    /// Whether a state was ever made: all zero is a drive that was never used.
+    #[inline]
+    pub(crate) fn is_made(&self, state: &[u64]) -> bool {
+        Self::head(state).words.made != 0
     }
 
     /// What was counted.
     pub(crate) fn counters(&self, state: &[u64]) -> Counters {
-        *bytemuck::from_bytes(bytemuck::cast_slice(&state[self.counters.clone()]))
+        Self::head(state).counters
+    }
+
+    #[inline]
+    fn head(state: &[u64]) -> &Head {
+        &bytemuck::cast_slice(&state[..words::<Head>(1)])[0]
     }
 
     /// The erase blocks.
     pub(crate) fn blocks<'s>(&self, state: &'s [u64]) -> &'s [Block] {
-        bytemuck::cast_slice(&state[self.blocks.clone()])
+        bytemuck::cast_slice(&state[self.blocks_at()..][..words::<Block>(self.blocks)])
     }
 
     /// # Panics
     /// If the state has another length.
-    pub(crate) fn parts<'s>(&self, config: &SsdConfig, times: NandTimes, state: &'s mut [u64]) -> Parts<'s> {
+    #[inline]
+    pub(crate) fn parts<'s>(
+        &'s self,
+        config: &'s SsdConfig,
+        times: &'s NandTimes,
+        state: &'s mut [u64],
+    ) -> Parts<'s> {
         assert_eq!(state.len(), self.len(), "the state is that of another drive");
         let mut rest = state;
-        let mut part = |range: &Range<usize>| {
-            let (taken, after) = std::mem::take(&mut rest).split_at_mut(range.len());
-            rest = after;
-            taken
-        };
-        // In the order in which they lie.
-        let words = bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(part(&self.words)));
-        let journal = bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(part(&self.journal)));
-        let counters = bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(part(&self.counters)));
-        let closings = &mut part(&self.closings)[0];
-        let queue = part(&self.queue);
-        let channels = part(&self.channels);
-        let planes = bytemuck::cast_slice_mut(part(&self.planes));
-        let blocks = bytemuck::cast_slice_mut(part(&self.blocks));
-        let frames = bytemuck::cast_slice_mut(part(&self.frames));
-        let tournament = bytemuck::cast_slice_mut(part(&self.tournament));
-        let heads = bytemuck::cast_slice_mut(part(&self.heads));
-        let map = bytemuck::cast_slice_mut(part(&self.map));
-        let spare = bytemuck::cast_slice_mut(part(&self.spare));
-        let vouched = part(&self.vouched);
-        let array = Array::new(config.geometry, planes, blocks, heads, spare, vouched, closings);
+        let Head { words, journal, counters, closings } = &mut take(&mut rest, 1)[0];
+        let queue = take(&mut rest, self.queue);
+        let channels = take(&mut rest, self.channels);
+        let planes = take(&mut rest, self.planes);
+        let blocks = take(&mut rest, self.blocks);
+        let frames = Frames::new(take(&mut rest, self.frames), self.by_frames);
+        let halves = take(&mut rest, self.halves());
+        let (tournament, halves) = halves.split_at_mut(self.tournament);
+        let (heads, halves) = halves.split_at_mut(self.heads);
+        let (map, spare) = halves.split_at_mut(self.map);
+        let spare = &mut spare[..self.spare];
+        let array = Array::new(&self.dimensions, planes, blocks, heads, spare, rest, closings);
         let clock = NandClock::new(times, channels, tournament);
         Parts {
             words,
-            queue,
-            ftl: Ftl { config: config.ftl, array, clock, map, frames, journal, counters, record: None },
+            queue: Queue { done: queue, by_length: self.by_queue },
+            ftl: Ftl { config: &config.ftl, array, clock, map, frames, journal, counters, record: None },
         }
     }
 }

@@ -157,8 +157,9 @@ pub trait Timing: Debug + Send + Sync {
     /// An operation on `[address, address + len)` whose arm position is that of its address. Addresses beyond
     /// the capacity start again at its beginning.
     fn operation(&self, kind: OperationKind, address: u64, len: u64) -> Operation {
-        let address = address % self.capacity();
-        let position = address as f64 / self.capacity() as f64;
+        let capacity = self.capacity();
+        let address = if address < capacity { address } else { address % capacity };
+        let position = address as f64 / capacity as f64;
         Operation { kind, address, len, position, through: false, stream: 0 }
     }
 

@@ -53,7 +53,7 @@ impl Ssd {
             }
         }
         // What was in it before is in flash by then: another write may have waited for that already.
-        let at = at.max(ftl.frames[(words.filled % frames) as usize].done_at);
+        let at = at.max(ftl.frames.of_turn(words.filled).done_at);
         let frame = self.fill_frame(words, ftl, at, logical, stream);
         if let Some(record) = &mut ftl.record {
             record.filled(frame, logical, at);
@@ -70,7 +70,7 @@ impl Ssd {
         logical: u32,
         stream: u32,
     ) -> u32 {
-        let frame = (words.filled % ftl.frames.len() as u64) as u32;
+        let frame = ftl.frames.number(words.filled);
         let before = std::mem::replace(&mut ftl.map[logical as usize], Location::Buffer(frame).word());
         ftl.frames[frame as usize] =
             Frame { filled_at: at, done_at: 0, logical: logical + 1, stream, target: 0, before };
@@ -82,7 +82,7 @@ impl Ssd {
     /// Gives frames to planes that are free by `now`, as long as whole pages wait.
     pub(super) fn start_waiting(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64) {
         let per_page = u64::from(ftl.array.geometry.units_per_page());
-        while words.waiting >= per_page {
+        while words.waiting >= per_page && ftl.is_any_free(now) {
             let stream = self.next_stream(words, ftl);
             if !self.start_page(words, ftl, stream, now, false) {
                 break;
@@ -96,13 +96,13 @@ impl Ssd {
         self.release(words, ftl, now);
         let mut at = now;
         while words.filled - words.released >= frames {
-            let oldest = (words.released % frames) as usize;
-            if ftl.frames[oldest].done_at == 0 {
+            let oldest = ftl.frames.of_turn(words.released).done_at;
+            if oldest == 0 {
                 let stream = self.next_stream(words, ftl);
                 self.start_page(words, ftl, stream, at, true);
                 continue;
             }
-            at = at.max(ftl.frames[oldest].done_at);
+            at = at.max(oldest);
             self.release(words, ftl, at);
         }
         at
@@ -110,13 +110,12 @@ impl Ssd {
 
     /// Programs all that waits, partners or not. Returns when everything is in flash.
     pub(super) fn program_all(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64) -> u64 {
-        let frames = ftl.frames.len() as u64;
         while words.waiting > 0 {
             let stream = self.next_stream(words, ftl);
             self.start_page(words, ftl, stream, now, true);
         }
         let on_their_way = words.released..words.filled;
-        let last = on_their_way.map(|turn| ftl.frames[(turn % frames) as usize].done_at).max();
+        let last = on_their_way.map(|turn| ftl.frames.of_turn(turn).done_at).max();
         let done = last.map_or(now, |last| last.max(now));
         self.release(words, ftl, done);
         done
@@ -124,57 +123,54 @@ impl Ssd {
 
     /// The stream of the oldest frame that waits. Frames that were given up are passed.
     fn next_stream(&self, words: &mut Words, ftl: &mut Ftl<'_>) -> u32 {
-        let frames = ftl.frames.len() as u64;
-        while words.started < words.filled && ftl.frames[(words.started % frames) as usize].done_at != 0 {
+        while words.started < words.filled && ftl.frames.of_turn(words.started).done_at != 0 {
             words.started += 1;
         }
-        ftl.frames[(words.started % frames) as usize].stream
+        ftl.frames.of_turn(words.started).stream
     }
 
     /// Programs a page of the oldest frame that waits and of those of its stream that follow. Unless it
     /// `must`, it does nothing, and returns false, if there is no partner for the whole page or no plane is
     /// free by `now`.
     fn start_page(&self, words: &mut Words, ftl: &mut Ftl<'_>, stream: u32, now: u64, must: bool) -> bool {
-        let frames = ftl.frames.len() as u64;
         let per_page = ftl.array.geometry.units_per_page() as usize;
-        let mut chosen = [0_usize; UNITS_PER_PAGE_MAX as usize];
+        let mut chosen = [0; UNITS_PER_PAGE_MAX as usize];
+        let mut logical = [0; UNITS_PER_PAGE_MAX as usize];
         let (mut count, mut filled_at) = (0, 0);
-        let until = words.filled.min(words.started + PARTNERS_LOOKED_AT);
-        for turn in words.started..until {
-            let frame = &ftl.frames[(turn % frames) as usize];
+        let mut number = ftl.frames.number(words.started);
+        for _ in words.started..words.filled.min(words.started + PARTNERS_LOOKED_AT) {
+            let frame = &ftl.frames[number as usize];
             if frame.done_at == 0 && frame.stream == stream {
-                chosen[count] = (turn % frames) as usize;
+                (chosen[count], logical[count]) = (number, frame.logical - 1);
                 filled_at = frame.filled_at.max(filled_at);
                 count += 1;
                 if count == per_page {
                     break;
                 }
             }
+            number = ftl.frames.after(number);
         }
         if count < per_page && !must {
             return false;
         }
         let chosen = &chosen[..count];
-        let mut logical = [0; UNITS_PER_PAGE_MAX as usize];
-        for (logical, frame) in logical.iter_mut().zip(chosen) {
-            *logical = ftl.frames[*frame].logical - 1;
+        if !must {
+            let first_free = ftl.first_free(stream as usize);
+            if ftl.free_at(first_free) > now {
+                return false;
+            }
         }
-        let first_free = ftl.first_free(stream as usize);
-        if !must && ftl.free_at(first_free) > now {
-            return false;
-        }
-        let (map_pages, first) = (self.config.map_pages(), self.config.logical_units());
         // A plane that has been free for a while has begun when the last of them came.
         let not_before = if must { filled_at.max(now) } else { filled_at };
-        let not_before = ftl.keep_journal(map_pages, first, not_before.max(words.settled_at));
+        let not_before = ftl.keep_journal(self.map_pages, self.logical_units, not_before.max(words.settled_at));
         let plane = ftl.first_free(stream as usize);
         let programmed = ftl.program(plane, stream as usize, &logical[..count], not_before);
         for (index, frame) in chosen.iter().enumerate() {
             if let Some(record) = &mut ftl.record {
                 let unit = programmed.unit + index as u32;
-                record.started(*frame as u32, unit, programmed.begins_at, programmed.done_at);
+                record.started(*frame, unit, programmed.begins_at, programmed.done_at);
             }
-            let frame = &mut ftl.frames[*frame];
+            let frame = &mut ftl.frames[*frame as usize];
             frame.target = Location::Flash(programmed.unit + index as u32).word();
             frame.done_at = programmed.done_at.max(1);
         }
@@ -187,9 +183,9 @@ impl Ssd {
 
     /// Frees the frames that are in flash by `now`, the oldest first.
     pub(super) fn release(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64) {
-        let frames = ftl.frames.len() as u64;
+        let mut next = ftl.frames.number(words.released);
         while words.released < words.filled {
-            let number = (words.released % frames) as u32;
+            let number = next;
             let frame = ftl.frames[number as usize];
             if frame.done_at == 0 || frame.done_at > now {
                 break;
@@ -218,6 +214,7 @@ impl Ssd {
             words.free_from = words.free_from.max(frame.done_at);
             ftl.frames[number as usize].done_at = words.free_from;
             words.released += 1;
+            next = ftl.frames.after(number);
             words.settled_at = words.settled_at.max(now);
         }
         words.started = words.started.max(words.released);

@@ -38,6 +38,12 @@ pub struct Ssd {
     nand: NandTimes,
     host: HostTimes,
     condition: Condition,
+    /// Mapping units of the host.
+    logical_units: u32,
+    /// Flash pages that the whole map takes.
+    map_pages: u32,
+    /// A mapping unit is 2 to this power bytes.
+    unit_shift: u32,
 }
 
 /// What a write or a read covers, in mapping units.
@@ -62,7 +68,16 @@ impl Ssd {
         };
         let nand = NandTimes::new(&config.timings, &config.geometry);
         let condition = Condition::Fresh;
-        Ok(Self { layout: Layout::new(&config), nand, host, condition, config })
+        Ok(Self {
+            layout: Layout::new(&config),
+            nand,
+            host,
+            condition,
+            logical_units: config.logical_units(),
+            map_pages: config.map_pages(),
+            unit_shift: config.geometry.unit_bytes.trailing_zeros(),
+            config,
+        })
     }
 
     /// The same drive, which is brought into this condition before its first operation.
@@ -99,13 +114,14 @@ impl Ssd {
         if parts.words.made == 0 { Ok(()) } else { parts.ftl.check() }
     }
 
-    pub(crate) fn parts<'s>(&self, state: &'s mut [u64]) -> Parts<'s> {
-        self.layout.parts(&self.config, self.nand, state)
+    #[inline]
+    pub(crate) fn parts<'s>(&'s self, state: &'s mut [u64]) -> Parts<'s> {
+        self.layout.parts(&self.config, &self.nand, state)
     }
 
     /// The state taken apart, and made ready if it was never used.
-    fn ready<'s>(&self, state: &'s mut [u64]) -> Parts<'s> {
-        if self.parts(state).words.made == 0 {
+    fn ready<'s>(&'s self, state: &'s mut [u64]) -> Parts<'s> {
+        if !self.layout.is_made(state) {
             self.prepare_unused(state);
         }
         self.parts(state)
@@ -130,15 +146,20 @@ impl Ssd {
 
     /// The units that a range of bytes touches.
     fn span(&self, address: u64, len: u64) -> Span {
-        let unit = u64::from(self.config.geometry.unit_bytes);
-        let first = address / unit;
-        let end = address.saturating_add(len.max(1)).div_ceil(unit);
-        let logical = u64::from(self.config.logical_units());
-        Span { first: (first % logical) as u32, units: (end - first).min(logical) as u32 }
+        let first = address >> self.unit_shift;
+        let last = address.saturating_add(len.max(1) - 1) >> self.unit_shift;
+        self.wrapped(first, last - first + 1)
+    }
+
+    /// An address past the end is that of a drive that begins again there.
+    fn wrapped(&self, first: u64, units: u64) -> Span {
+        let logical = u64::from(self.logical_units);
+        let first = if first < logical { first } else { first % logical };
+        Span { first: first as u32, units: units.min(logical) as u32 }
     }
 
     fn units(&self, span: Span) -> impl Iterator<Item = u32> + use<> {
-        let logical = self.config.logical_units();
+        let logical = self.logical_units;
         (0..span.units).map(move |index| {
             let unit = span.first + index;
             if unit >= logical { unit - logical } else { unit }
@@ -165,14 +186,13 @@ impl Ssd {
         }
         let mut done = ready;
         let mut run: Option<(u32, u32)> = None;
-        let per_page = ftl.array.geometry.units_per_page();
         for logical in self.units(span) {
             ftl.counters.units_read += 1;
             match ftl.location(logical) {
                 Location::Nowhere => {}
                 Location::Buffer(_) => ftl.counters.buffer_hits += 1,
                 Location::Flash(unit) => {
-                    let page = unit / per_page;
+                    let page = ftl.array.geometry.page_of(unit);
                     match &mut run {
                         Some((before, units)) if *before == page => *units += 1,
                         _ => {
@@ -210,8 +230,7 @@ impl Ssd {
         }
         let programmed = self.program_all(words, ftl, filled);
         // It is durable when the map says where it is, too.
-        let (map_pages, first) = (self.config.map_pages(), self.config.logical_units());
-        ftl.flush_journal(map_pages, first, programmed)
+        ftl.flush_journal(self.map_pages, self.logical_units, programmed)
     }
 
     /// Gives up the units that lie in the range as a whole.
@@ -222,8 +241,7 @@ impl Ssd {
         let unit = u64::from(self.config.geometry.unit_bytes);
         let first = operation.address.div_ceil(unit);
         let units = (operation.address.saturating_add(operation.len) / unit).saturating_sub(first);
-        let logical = u64::from(self.config.logical_units());
-        let span = Span { first: (first % logical) as u32, units: units.min(logical) as u32 };
+        let span = self.wrapped(first, units);
         for logical in self.units(span) {
             self.forget(words, ftl, logical, now);
             ftl.counters.units_discarded += 1;
@@ -239,7 +257,7 @@ impl Ssd {
             return now;
         }
         let programmed = self.program_all(words, ftl, now);
-        let kept = ftl.flush_journal(self.config.map_pages(), self.config.logical_units(), programmed);
+        let kept = ftl.flush_journal(self.map_pages, self.logical_units, programmed);
         let firmware = self.config.cache.flush_us.after(std::mem::take(&mut words.units_since_flush));
         words.flushed_at = kept + (firmware * 1e3).round() as u64;
         words.flushed_at

@@ -28,8 +28,7 @@ impl Ssd {
         self.start_waiting(parts.words, &mut parts.ftl, now);
         self.release(parts.words, &mut parts.ftl, now);
         // A command begins when the one that came a queue's length before it is complete.
-        let turn = (parts.words.commands % parts.queue.len() as u64) as usize;
-        let begins = now.max(parts.queue[turn]);
+        let begins = now.max(*parts.queue.of_command(parts.words.commands));
         let span = self.span(operation.address, operation.len);
         let end = operation.address.saturating_add(operation.len);
         let (mut done, sequential) = match operation.kind {
@@ -50,7 +49,7 @@ impl Ssd {
             done = done.max(parts.words.completed_at);
         }
         parts.words.completed_at = parts.words.completed_at.max(done);
-        parts.queue[turn] = done;
+        *parts.queue.of_command(parts.words.commands) = done;
         parts.words.commands += 1;
         (done, sequential)
     }

@@ -92,7 +92,7 @@ impl Ftl<'_> {
     /// no more.
     fn advance(&mut self, plane: u32, units: u32) {
         let geometry = self.array.geometry;
-        let (per_page, per_block) = (geometry.units_per_page(), geometry.units_per_block());
+        let (per_page, per_block) = (geometry.units_per_page() as usize, geometry.units_per_block());
         let state = &self.array.planes[plane as usize];
         let (block, began_at, gain) = (state.victim - 1, state.free_at, u64::from(state.gain.max(1)));
         let end = (block + 1) * per_block;
@@ -100,22 +100,22 @@ impl Ftl<'_> {
         let (mut moved, mut page_read) = (0, u32::MAX);
         while moved < units {
             let mut page = [0; UNITS_PER_PAGE_MAX as usize];
-            let mut count = 0;
-            while count < per_page as usize {
+            let (mut count, mut reads) = (0, 0);
+            while count < per_page {
                 let Some(unit) = self.array.next_valid(cursor, end) else { break };
                 page[count] = unit;
                 count += 1;
                 cursor = unit + 1;
-                if unit / per_page != page_read {
-                    page_read = unit / per_page;
-                    self.array.planes[plane as usize].free_at += self.clock.times.read;
-                    self.counters.pages_read_to_move += 1;
-                }
+                let read = geometry.page_of(unit);
+                reads += u64::from(read != page_read);
+                page_read = read;
             }
             if count == 0 {
                 break;
             }
-            self.relocate(plane, &page[..count]);
+            self.array.planes[plane as usize].free_at += reads * self.clock.times.read;
+            self.counters.pages_read_to_move += reads;
+            self.relocate(plane, block, &page[..count]);
             moved += count as u32;
         }
         let is_empty = self.array.valid(block) == 0;
@@ -140,8 +140,9 @@ impl Ftl<'_> {
         self.counters.busy_ns += took;
     }
 
-    /// Moves these units of flash together into one page.
-    fn relocate(&mut self, plane: u32, units: &[u32]) {
+    /// Moves these units of a block together into one page.
+    #[inline]
+    fn relocate(&mut self, plane: u32, block: u32, units: &[u32]) {
         let mut logical = [0; UNITS_PER_PAGE_MAX as usize];
         let mut named = [0; UNITS_PER_PAGE_MAX as usize];
         for (index, unit) in units.iter().enumerate() {
@@ -167,7 +168,7 @@ impl Ftl<'_> {
             if let Some(name) = name {
                 self.rename(*logical, name, Location::Flash(to).word(), programmed.done_at);
             }
-            self.array.invalidate(*unit);
         }
+        self.array.invalidate_taken(block, units);
     }
 }

@@ -15,6 +15,8 @@
 
 mod collect;
 
+mod frames;
+
 mod journal;
 
 mod place;
@@ -24,6 +26,7 @@ use crate::counters::Counters;
 use crate::nand::{Array, NandClock};
 use crate::power::Recorder;
 
+pub(crate) use frames::{Frame, Frames};
 pub(crate) use journal::{JOURNAL_ENTRY_BYTES, Journal};
 
 /// The stream of units that collection has moved.
@@ -74,23 +77,6 @@ impl Location {
     }
 }
 
-/// A frame of the buffer, as words that processes may share.
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C)]
-pub(crate) struct Frame {
-    /// When it was filled.
-    pub(crate) filled_at: u64,
-    /// When it is in flash; 0 as long as nothing has begun.
-    pub(crate) done_at: u64,
-    /// The unit of the host; + 1, 0 = given up.
-    pub(crate) logical: u32,
-    pub(crate) stream: u32,
-    /// Where it goes in flash: a word of the map.
-    pub(crate) target: u32,
-    /// Where the version before it is: a word of the map.
-    pub(crate) before: u32,
-}
-
 /// What names a unit of flash.
 #[derive(Debug, Clone, Copy)]
 enum Name {
@@ -107,11 +93,11 @@ enum Name {
 /// The translation layer over memory that somebody else keeps.
 #[derive(Debug)]
 pub(crate) struct Ftl<'s> {
-    pub(crate) config: FtlConfig,
+    pub(crate) config: &'s FtlConfig,
     pub(crate) array: Array<'s>,
     pub(crate) clock: NandClock<'s>,
     pub(crate) map: &'s mut [u32],
-    pub(crate) frames: &'s mut [Frame],
+    pub(crate) frames: Frames<'s>,
     pub(crate) journal: &'s mut Journal,
     pub(crate) counters: &'s mut Counters,
     /// Who keeps what flash holds, if anybody does.

@@ -30,6 +30,12 @@ impl Ftl<'_> {
         first.unwrap_or_else(|| panic!("T3: no plane has room for another page"))
     }
 
+    /// Whether a plane is free by `now`.
+    #[inline]
+    pub(crate) fn is_any_free(&self, now: u64) -> bool {
+        self.free_at(self.clock.first_free()) <= now
+    }
+
     /// Whether a plane can take another page of a stream, by collection if need be.
     #[inline]
     fn has_room(&mut self, plane: u32, stream: usize) -> bool {
@@ -46,7 +52,7 @@ impl Ftl<'_> {
     /// Reads a page of which so many units are wanted. Returns when they are over the channel.
     pub(crate) fn read_page(&mut self, page: u32, units: u32, not_before: u64) -> u64 {
         let geometry = self.array.geometry;
-        let plane = geometry.plane_of(page / geometry.pages_per_block);
+        let plane = geometry.plane_of(geometry.block_of(page * geometry.units_per_page()));
         let state = &mut self.array.planes[plane as usize];
         let done = self.clock.read(state, geometry.channel_of(plane), not_before, units);
         self.clock.changed(self.array.planes, plane);
@@ -63,6 +69,7 @@ impl Ftl<'_> {
     /// Programs a page of a stream on a plane with these units; fewer than a page has are padded. The caller
     /// has the map name their new places, and pays for it then ([`Self::pay`]): collection may take any
     /// block.
+    #[inline]
     pub(crate) fn program(
         &mut self,
         plane: u32,

@@ -1,14 +1,11 @@
 //! Erase blocks and the lists that they are in.
 
-use crate::geometry::Geometry;
-
-use super::{Block, BlockState, Plane};
+use super::{Block, BlockState, Dimensions, Plane};
 
 /// A flash array over memory that somebody else keeps.
 #[derive(Debug)]
 pub struct Array<'s> {
-    pub(crate) geometry: Geometry,
-    units_per_block: u32,
+    pub(crate) geometry: &'s Dimensions,
     pub(crate) planes: &'s mut [Plane],
     pub(crate) blocks: &'s mut [Block],
     /// The closed blocks of a plane with this many valid units; number + 1, 0 = none.
@@ -23,7 +20,7 @@ pub struct Array<'s> {
 
 impl<'s> Array<'s> {
     pub(crate) fn new(
-        geometry: Geometry,
+        geometry: &'s Dimensions,
         planes: &'s mut [Plane],
         blocks: &'s mut [Block],
         heads: &'s mut [u32],
@@ -31,8 +28,7 @@ impl<'s> Array<'s> {
         vouched: &'s mut [u64],
         closings: &'s mut u64,
     ) -> Self {
-        let units_per_block = geometry.units_per_block();
-        Self { geometry, units_per_block, planes, blocks, heads, spare, vouched, closings }
+        Self { geometry, planes, blocks, heads, spare, vouched, closings }
     }
 
     /// Makes erased blocks of an array that is all zero, but for those that `is_bad` names.
@@ -43,13 +39,13 @@ impl<'s> Array<'s> {
             }
         }
         for plane in self.planes.iter_mut() {
-            plane.fewest = self.units_per_block;
+            plane.fewest = self.geometry.units_per_block();
         }
     }
 
     /// The block that a unit is in.
     pub fn block_of(&self, unit: u32) -> u32 {
-        unit / self.units_per_block
+        self.geometry.block_of(unit)
     }
 
     /// Where a block is.
@@ -127,22 +123,30 @@ impl<'s> Array<'s> {
     ///
     /// # Panics
     /// If the block is not open (N1).
+    #[inline]
     pub fn program(&mut self, block: u32, owners: &[u32]) -> (u32, bool) {
         let units_per_page = self.geometry.units_per_page();
         let programmed = &mut self.blocks[block as usize];
         assert!(
-            programmed.state == BlockState::Open as u32 && programmed.written < self.units_per_block,
+            programmed.state == BlockState::Open as u32 && programmed.written < self.geometry.units_per_block(),
             "N1: block {block} is programmed and not open"
         );
-        let unit = block * self.units_per_block + programmed.written;
+        let unit = block * self.geometry.units_per_block() + programmed.written;
         programmed.written += units_per_page;
-        programmed.valid += owners.iter().filter(|owner| **owner != 0).count() as u32;
-        let full = programmed.written == self.units_per_block;
+        let full = programmed.written == self.geometry.units_per_block();
         let spare = &mut self.spare[unit as usize..(unit + units_per_page) as usize];
-        for (index, word) in spare.iter_mut().enumerate() {
-            *word = owners.get(index).copied().unwrap_or(0);
-            let at = unit as usize + index;
-            self.vouched[at / 64] |= u64::from(*word != 0) << (at % 64);
+        let (used, padding) = spare.split_at_mut(owners.len());
+        let mut vouched = 0;
+        for (index, (word, owner)) in used.iter_mut().zip(owners).enumerate() {
+            *word = *owner;
+            vouched |= u128::from(*owner != 0) << index;
+        }
+        padding.fill(0);
+        programmed.valid += vouched.count_ones();
+        let (word, bits) = (unit as usize / 64, vouched << (unit % 64));
+        self.vouched[word] |= bits as u64;
+        if bits >> 64 != 0 {
+            self.vouched[word + 1] |= (bits >> 64) as u64;
         }
         if full {
             self.close(block);
@@ -175,10 +179,25 @@ impl<'s> Array<'s> {
         None
     }
 
+    /// Nobody vouches for these units of a block any more that was taken for collection.
+    ///
+    /// # Panics
+    /// If nobody did before (N3).
+    #[inline]
+    pub(crate) fn invalidate_taken(&mut self, block: u32, units: &[u32]) {
+        for unit in units {
+            let (word, bit) = (&mut self.vouched[*unit as usize / 64], 1 << (unit % 64));
+            assert!(*word & bit != 0, "N3: unit {unit} is given up twice");
+            *word &= !bit;
+        }
+        self.blocks[block as usize].valid -= units.len() as u32;
+    }
+
     /// Nobody vouches for a unit any more.
     ///
     /// # Panics
     /// If nobody did before (N3).
+    #[inline]
     pub fn invalidate(&mut self, unit: u32) {
         let block = self.block_of(unit);
         let number = block as usize;
@@ -197,7 +216,7 @@ impl<'s> Array<'s> {
 
     /// The closed block of a plane with the fewest valid units.
     pub fn fewest_valid(&mut self, plane: u32) -> Option<u32> {
-        let heads = &self.heads[self.head(plane, 0)..=self.head(plane, self.units_per_block)];
+        let heads = &self.heads[self.head(plane, 0)..=self.head(plane, self.geometry.units_per_block())];
         let fewest = &mut self.planes[plane as usize].fewest;
         while (*fewest as usize) < heads.len() - 1 && heads[*fewest as usize] == 0 {
             *fewest += 1;
@@ -207,7 +226,7 @@ impl<'s> Array<'s> {
 
     /// Whether collecting a block frees a page at least: what is moved fills whole pages.
     pub fn has_garbage(&self, block: u32) -> bool {
-        self.blocks[block as usize].valid + self.geometry.units_per_page() <= self.units_per_block
+        self.blocks[block as usize].valid + self.geometry.units_per_page() <= self.geometry.units_per_block()
     }
 
     /// The closed block of a plane that has garbage and for which `score` is largest; of equals the one with
@@ -268,7 +287,7 @@ impl<'s> Array<'s> {
         self.blocks[block as usize].written = written;
         let state = &mut self.planes[plane as usize];
         let stream = streams.iter().find(|stream| state.open[**stream] == 0);
-        if let Some(stream) = stream.filter(|_| written < self.units_per_block) {
+        if let Some(stream) = stream.filter(|_| written < self.geometry.units_per_block()) {
             state.open[*stream] = block + 1;
             self.blocks[block as usize].state = BlockState::Open as u32;
             return;
@@ -324,7 +343,7 @@ impl<'s> Array<'s> {
     }
 
     fn head(&self, plane: u32, valid: u32) -> usize {
-        plane as usize * (self.units_per_block as usize + 1) + valid as usize
+        plane as usize * (self.geometry.units_per_block() as usize + 1) + valid as usize
     }
 
     fn link(&mut self, plane: u32, block: u32) {
@@ -375,7 +394,7 @@ impl<'s> Array<'s> {
             if count != self.erased(plane) {
                 return Err(format!("N2: plane {plane} has {count} erased blocks, and counts otherwise"));
             }
-            for valid in 0..=self.units_per_block {
+            for valid in 0..=self.geometry.units_per_block() {
                 let mut at = self.heads[self.head(plane, valid)];
                 while let Some(block) = at.checked_sub(1) {
                     listed[block as usize] += 1;
@@ -399,9 +418,9 @@ impl<'s> Array<'s> {
                     self.state(block)
                 ));
             }
-            let first = block * self.units_per_block;
+            let first = block * self.geometry.units_per_block();
             let bit = |unit: &u32| self.next_valid(*unit, unit + 1).is_some();
-            if let Some(unit) = (first..first + self.units_per_block).find(|unit| vouched(*unit) != bit(unit))
+            if let Some(unit) = (first..first + self.geometry.units_per_block()).find(|unit| vouched(*unit) != bit(unit))
             {
                 return Err(format!(
                     "N3: unit {unit} is vouched for: {}, and marked otherwise",
@@ -409,7 +428,7 @@ impl<'s> Array<'s> {
                 ));
             }
             let valid = (first..first + found.written).filter(bit).count() as u32;
-            if found.written > self.units_per_block || valid != found.valid {
+            if found.written > self.geometry.units_per_block() || valid != found.valid {
                 return Err(format!("N3: block {block} has {valid} valid units and counts {}", found.valid));
             }
         }

@@ -11,6 +11,8 @@
 //! *Architecture invariant:* nothing here knows what a unit holds, nor which logical address it has: the word
 //! in its spare area is its owner's.
 
+mod dimensions;
+
 mod lists;
 
 mod owned;
@@ -19,6 +21,7 @@ mod timing;
 
 use bytemuck::{Pod, Zeroable};
 
+pub(crate) use dimensions::Dimensions;
 pub use lists::Array;
 pub use owned::OwnedArray;
 pub(crate) use timing::{NandClock, NandTimes};

@@ -3,12 +3,12 @@
 use crate::ConfigError;
 use crate::geometry::Geometry;
 
-use super::{Array, Block, Plane};
+use super::{Array, Block, Dimensions, Plane};
 
 /// What an [`Array`] is made of, kept here; of a drive the caller keeps it.
 #[derive(Debug, Clone)]
 pub struct OwnedArray {
-    geometry: Geometry,
+    geometry: Dimensions,
     planes: Box<[Plane]>,
     blocks: Box<[Block]>,
     heads: Box<[u32]>,
@@ -30,7 +30,7 @@ impl OwnedArray {
         geometry.check()?;
         let planes = geometry.planes() as usize;
         let mut owned = Self {
-            geometry,
+            geometry: Dimensions::new(geometry),
             planes: zeroed(planes),
             blocks: zeroed(geometry.blocks() as usize),
             heads: zeroed(planes * (geometry.units_per_block() as usize + 1)),
@@ -46,7 +46,7 @@ impl OwnedArray {
     #[inline]
     pub fn array(&mut self) -> Array<'_> {
         Array::new(
-            self.geometry,
+            &self.geometry,
             &mut self.planes,
             &mut self.blocks,
             &mut self.heads,

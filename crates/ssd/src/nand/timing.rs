@@ -36,7 +36,7 @@ impl NandTimes {
 /// The times from which on channels are free, and which plane is free first.
 #[derive(Debug)]
 pub(crate) struct NandClock<'s> {
-    pub(crate) times: NandTimes,
+    pub(crate) times: &'s NandTimes,
     channels: &'s mut [u64],
     /// A tournament of the planes by when they are free: the winner of all at 1, the leaves from the first
     /// power of two on.
@@ -49,7 +49,7 @@ impl<'s> NandClock<'s> {
         2 * planes.next_power_of_two() as usize
     }
 
-    pub(crate) fn new(times: NandTimes, channels: &'s mut [u64], tournament: &'s mut [u32]) -> Self {
+    pub(crate) fn new(times: &'s NandTimes, channels: &'s mut [u64], tournament: &'s mut [u32]) -> Self {
         Self { times, channels, tournament }
     }
 

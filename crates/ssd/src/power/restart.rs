@@ -185,7 +185,7 @@ impl Ssd {
                 continue;
             }
             let number = words.filled;
-            let frame = (number % ftl.frames.len() as u64) as u32;
+            let frame = ftl.frames.number(number);
             self.fill_frame(words, &mut ftl, 0, logical, 0);
             let versions = vec![(0, version)];
             at.insert(logical, frame);

@@ -1,0 +1,86 @@
+//! A geometry, and what follows from it: computed once, for it is asked for with every unit.
+
+use std::ops::Deref;
+
+use strength_reduce::StrengthReducedU32;
+
+use crate::geometry::Geometry;
+
+/// A [`Geometry`] whose products and quotients are at hand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dimensions {
+    geometry: Geometry,
+    planes: u32,
+    units_per_page: u32,
+    units_per_block: u32,
+    by_units_per_page: StrengthReducedU32,
+    by_units_per_block: StrengthReducedU32,
+    by_blocks_per_plane: StrengthReducedU32,
+    by_channels: StrengthReducedU32,
+}
+
+impl Dimensions {
+    /// Of a geometry that was checked.
+    pub(crate) fn new(geometry: Geometry) -> Self {
+        Self {
+            planes: geometry.planes(),
+            units_per_page: geometry.units_per_page(),
+            units_per_block: geometry.units_per_block(),
+            by_units_per_page: StrengthReducedU32::new(geometry.units_per_page()),
+            by_units_per_block: StrengthReducedU32::new(geometry.units_per_block()),
+            by_blocks_per_plane: StrengthReducedU32::new(geometry.blocks_per_plane),
+            by_channels: StrengthReducedU32::new(geometry.channels),
+            geometry,
+        }
+    }
+
+    /// As [`Geometry::planes`].
+    #[inline]
+    pub(crate) fn planes(&self) -> u32 {
+        self.planes
+    }
+
+    /// As [`Geometry::units_per_page`].
+    #[inline]
+    pub(crate) fn units_per_page(&self) -> u32 {
+        self.units_per_page
+    }
+
+    /// As [`Geometry::units_per_block`].
+    #[inline]
+    pub(crate) fn units_per_block(&self) -> u32 {
+        self.units_per_block
+    }
+
+    /// The flash page that a unit is in.
+    #[inline]
+    pub(crate) fn page_of(&self, unit: u32) -> u32 {
+        unit / self.by_units_per_page
+    }
+
+    /// The block that a unit is in.
+    #[inline]
+    pub(crate) fn block_of(&self, unit: u32) -> u32 {
+        unit / self.by_units_per_block
+    }
+
+    /// The plane that a block is on.
+    #[inline]
+    pub(crate) fn plane_of(&self, block: u32) -> u32 {
+        block / self.by_blocks_per_plane
+    }
+
+    /// The channel that a plane is on. Neighbouring planes are on different ones.
+    #[inline]
+    pub(crate) fn channel_of(&self, plane: u32) -> u32 {
+        plane % self.by_channels
+    }
+}
+
+impl Deref for Dimensions {
+    type Target = Geometry;
+
+    fn deref(&self) -> &Geometry {
+        &self.geometry
+    }
+}
