@@ -1,6 +1,7 @@
-//! Benchmarks of the engine and the volume, each beside a rival or the machine's limit in the same run.
+//! Benchmarks of the engine, the volume and modelled drives, each beside a rival or the machine's limit in the same run.
 #![forbid(unsafe_code)]
 
+mod drive;
 mod engine;
 mod host;
 mod memory;
@@ -61,6 +62,12 @@ enum Bench {
     SecondProcess(processes::Second),
     /// Replacement alone, on page numbers: requests a second.
     Policy,
+    /// Modelled drives: operations computed in a second on one core.
+    Drive {
+        /// Capacities of the drive in GB; one of 480 takes 1 GB of memory, and minutes to fill.
+        #[arg(long, value_delimiter = ',', default_value = "16", value_parser = clap::value_parser!(u64).range(1..=4000))]
+        gigabytes: Vec<u64>,
+    },
     /// Memory per frame at several tier sizes: computed, not measured.
     Memory,
     /// Recovery of a tier against reading all of it.
@@ -98,6 +105,7 @@ impl Bench {
             | Self::Processes { .. }
             | Self::SecondProcess(_)
             | Self::Policy
+            | Self::Drive { .. }
             | Self::Memory => None,
         }
     }
@@ -120,6 +128,7 @@ fn main() -> ExitCode {
         Bench::Processes { frames } => processes::run(scale, *frames),
         Bench::SecondProcess(second) => processes::second(second),
         Bench::Policy => policy::run(scale),
+        Bench::Drive { gigabytes } => drive::run(scale, gigabytes),
         Bench::Memory => Ok(memory::run()),
         Bench::Recovery { gib, directory } => recovery::run(scale, *gib, directory),
         Bench::Hit { directory } => volume::run(scale, directory),
@@ -141,6 +150,7 @@ fn all(scale: report::Scale, directory: &Path) -> report::Outcome {
     let mut rows = engine::run(scale, FRAMES)?;
     rows.extend(processes::run(scale, FRAMES)?);
     rows.extend(policy::run(scale)?);
+    rows.extend(drive::run(scale, &[scale.pick(16, 1)])?);
     rows.extend(memory::run());
     rows.extend(recovery::run(scale, GIB, directory)?);
     rows.extend(volume::run(scale, directory)?);

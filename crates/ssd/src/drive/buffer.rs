@@ -162,7 +162,8 @@ impl Ssd {
         }
         // A plane that has been free for a while has begun when the last of them came.
         let not_before = if must { filled_at.max(now) } else { filled_at };
-        let not_before = ftl.keep_journal(self.map_pages, self.logical_units, not_before.max(words.settled_at));
+        let not_before =
+            ftl.keep_journal(self.map_pages, self.logical_units, not_before.max(words.settled_at));
         let plane = ftl.first_free(stream as usize);
         let programmed = ftl.program(plane, stream as usize, &logical[..count], not_before);
         for (index, frame) in chosen.iter().enumerate() {

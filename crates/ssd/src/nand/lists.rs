@@ -128,7 +128,8 @@ impl<'s> Array<'s> {
         let units_per_page = self.geometry.units_per_page();
         let programmed = &mut self.blocks[block as usize];
         assert!(
-            programmed.state == BlockState::Open as u32 && programmed.written < self.geometry.units_per_block(),
+            programmed.state == BlockState::Open as u32
+                && programmed.written < self.geometry.units_per_block(),
             "N1: block {block} is programmed and not open"
         );
         let unit = block * self.geometry.units_per_block() + programmed.written;
@@ -420,7 +421,8 @@ impl<'s> Array<'s> {
             }
             let first = block * self.geometry.units_per_block();
             let bit = |unit: &u32| self.next_valid(*unit, unit + 1).is_some();
-            if let Some(unit) = (first..first + self.geometry.units_per_block()).find(|unit| vouched(*unit) != bit(unit))
+            if let Some(unit) =
+                (first..first + self.geometry.units_per_block()).find(|unit| vouched(*unit) != bit(unit))
             {
                 return Err(format!(
                     "N3: unit {unit} is vouched for: {}, and marked otherwise",
