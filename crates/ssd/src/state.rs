@@ -93,6 +93,11 @@ impl Queue<'_> {
     pub(crate) fn of_command(&mut self, number: u64) -> &mut u64 {
         &mut self.done[(number % self.by_length) as usize]
     }
+
+    /// All of them were complete when time begins.
+    pub(crate) fn settle(&mut self) {
+        self.done.fill(0);
+    }
 }
 
 /// A state taken apart.

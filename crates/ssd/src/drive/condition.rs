@@ -1,10 +1,11 @@
 //! The condition that a drive is in when work begins.
 
+use bytemuck::Zeroable;
 use mezzanine_ground::random::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
-use crate::ftl::{MAP, MOVED};
+use crate::ftl::{Frame, MAP, MOVED};
 use crate::state::Parts;
 
 use super::Ssd;
@@ -32,6 +33,13 @@ impl Ssd {
     pub fn prepare(&self, state: &mut [u64], condition: Condition, seed: u64) {
         state.fill(0);
         self.prepare_zeros(state, condition, seed);
+    }
+
+    /// Switches a drive off in order, and on again: everything is in flash, time begins anew at 0, and what
+    /// was counted, but wear, is forgotten.
+    pub fn rest(&self, state: &mut [u64]) {
+        let mut parts = self.ready(state);
+        self.settle(&mut parts);
     }
 
     pub(super) fn prepare_unused(&self, state: &mut [u64]) {
@@ -102,8 +110,12 @@ impl Ssd {
         parts.ftl.clock.settle();
         parts.ftl.clock.format(parts.ftl.array.planes);
         parts.ftl.journal.settle();
+        // All frames are free, and nobody waits for what was in them.
+        parts.ftl.frames.fill(Frame::zeroed());
+        parts.queue.settle();
         let words = &mut *parts.words;
         (words.now, words.link_free_at, words.flushed_at, words.completed_at) = (0, 0, 0, 0);
+        (words.free_from, words.settled_at) = (0, 0);
         *parts.ftl.counters = Counters::default();
     }
 }
