@@ -117,6 +117,15 @@ fn senseless_wishes_are_refused_with_what_there_is() {
         (&["--design", "mru"][..], 2, &["--design", "mru", "disk, flash, face-basic"][..]),
         (&["--flash", "100kB"], 2, &["--flash", "too few", "bytes or more"]),
         (&["--pool", "1kB"], 2, &["--pool", "20 clients", "bytes or more"]),
+        (&["--flash-condition", "filled"], 2, &["--flash-condition", "samsung-840-pro", "[ssd]"]),
+        (&["--flash-condition", "dirty"], 2, &["'dirty'", "steady"]),
+        (&["--flash-state", "drive"], 2, &["--flash-state", "samsung-840-pro", "[ssd]"]),
+        (&["--flash-model", "ssd-a", "--flash-state", "/no/such/drive"], 2, &["/no/such/drive", "no folder"]),
+        (
+            &["--flash-model", "ssd-a", "--flash-state", "Cargo.toml"],
+            3,
+            &["Cargo.toml", "no state of a drive"],
+        ),
         (&["--flash-model", "floppy"], 2, &["floppy", "samsung-840-pro"]),
         (&["--page-size", "5000B"], 2, &["--page-size", "power of two"]),
         (&["--seconds", "0", "--design", "disk"], 2, &["--seconds", "use 0.001"]),
@@ -133,4 +142,28 @@ fn senseless_wishes_are_refused_with_what_there_is() {
     ] {
         mezz(&[&["sim", "run", "--clients", "20"], options].concat()).expect(code).complains(words);
     }
+}
+
+#[test]
+fn a_drive_goes_on_as_an_earlier_run_left_it() {
+    let scratch = Scratch::new();
+    let (model, state) = (scratch.path().join("small.toml"), scratch.path().join("state"));
+    let text = include_str!("../../device/models/durassd.toml")
+        .replacen("capacity_bytes = 480_000_000_000", "capacity_bytes = 2_000_000_000", 1)
+        .replacen("blocks_per_plane = 2048", "blocks_per_plane = 24", 1);
+    std::fs::write(&model, text).unwrap();
+    let (model, state_of_it) = (model.to_str().unwrap(), state.to_str().unwrap());
+    let run_on =
+        |more: &[&str]| run(&[&["--flash-model", model, "--flash-state", state_of_it][..], more].concat());
+    run_on(&["--flash-condition", "filled"]);
+    let first = std::fs::read(&state).unwrap();
+    let second_run = run_on(&[]);
+    let second = std::fs::read(&state).unwrap();
+    assert!(first != second, "the second run has left no trace");
+    // Of the same state the same run, of another one another.
+    std::fs::write(&state, &first).unwrap();
+    assert_eq!(run_on(&[]), second_run);
+    assert!(run_on(&[]) != second_run, "a run does not see what the one before has written");
+    let fresh = run(&["--flash-model", model]);
+    assert!(fresh != second_run, "a run does not see in what condition the drive is");
 }

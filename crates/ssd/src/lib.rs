@@ -34,6 +34,8 @@ pub mod power;
 
 mod model;
 
+mod kept;
+
 mod work;
 
 pub mod three_tier;

@@ -1,5 +1,6 @@
 //! `mezz sim run`: a database in virtual time, or one design's replacement alone on one trace.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
@@ -60,6 +61,11 @@ pub(crate) struct RunArgs {
     #[command(flatten, next_help_heading = "Parameters of designs")]
     parameters: Parameters,
 
+    /// A file with the state of the flash drive, of models from the inside: it begins as that says, if it is
+    /// there, and is kept there at the end.
+    #[arg(long, value_name = "FILE", conflicts_with = "policy_only", help_heading = "Virtual time")]
+    flash_state: Option<PathBuf>,
+
     #[command(flatten, next_help_heading = "Virtual time")]
     timed: TimedArgs,
 }
@@ -104,7 +110,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<(), Failure> {
     if args.policy_only {
         return run_policy(args, json);
     }
-    timed::run(&args.setup()?, args.timed.series, json)
+    timed::run(&args.setup()?, args.flash_state.as_deref(), args.timed.series, json)
 }
 
 fn run_policy(args: &RunArgs, json: bool) -> Result<(), Failure> {

@@ -60,18 +60,21 @@ pub(super) enum Look<W> {
 }
 
 impl<W: Copy> Drive<W> {
-    /// A drive that nobody has used, or in the condition that its model says.
+    /// A drive that nobody has used, or in the condition that its model says; or with this state.
     ///
     /// # Errors
     /// What is wrong with the model.
-    pub(super) fn new(model: &Model) -> Result<Self, DeviceError> {
+    ///
+    /// # Panics
+    /// If the state is that of another drive.
+    pub(super) fn new(model: &Model, state: Option<Box<[u64]>>) -> Result<Self, DeviceError> {
         let ssd = Ssd::of_model(model)?.map(Arc::new);
         let timing = match &ssd {
             Some(ssd) => Arc::clone(ssd) as Arc<dyn Timing>,
             None => model.timing()?,
         };
         Ok(Self {
-            state: timing.idle(),
+            state: state.unwrap_or_else(|| timing.idle()),
             timing,
             ssd,
             operations: Vec::new(),
@@ -80,6 +83,12 @@ impl<W: Copy> Drive<W> {
             load: DriveLoad::default(),
             write_end: u64::MAX,
         })
+    }
+
+    /// The state of a flash drive from the inside that is switched off now; of others none.
+    pub(super) fn switched_off(mut self) -> Option<Box<[u64]>> {
+        self.ssd?.rest(&mut self.state);
+        Some(self.state)
     }
 
     /// What the inside of a flash drive has counted.

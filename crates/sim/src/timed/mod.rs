@@ -64,13 +64,29 @@ use crate::hollow::new_tier;
 /// # Panics
 /// If an invariant of the tier does not hold at the end, in builds with debug assertions.
 pub fn run(setup: &Setup) -> Result<Outcome, Refusal> {
+    run_with(setup, None).map(|(outcome, _)| outcome)
+}
+
+/// [`run`] on a flash drive as an earlier run left it, and what this one leaves: a state of
+/// [`Ssd`](mezzanine_ssd::Ssd), if the flash model is a drive from the inside. With none it begins as its
+/// model says.
+///
+/// # Errors
+/// As of [`run`].
+///
+/// # Panics
+/// As of that, and if the state is that of another drive.
+pub fn run_with(
+    setup: &Setup,
+    flash_state: Option<Box<[u64]>>,
+) -> Result<(Outcome, Option<Box<[u64]>>), Refusal> {
     let sizes = setup.sizes()?;
     let source = setup.source(sizes.pages)?;
     let tier = sizes.geometry.as_ref().map(|geometry| new_tier(geometry, world::OWNER));
-    let mut world = world::World::new(setup, &sizes, tier.as_ref(), source)?;
+    let mut world = world::World::new(setup, &sizes, tier.as_ref(), source, flash_state)?;
     world.run()?;
     if cfg!(debug_assertions) {
         world.check();
     }
-    Ok(world.outcome())
+    Ok((world.outcome(), world.flash_state()))
 }

@@ -129,6 +129,7 @@ impl<'t> World<'t> {
         sizes: &Sizes,
         tier: Option<&'t Tier>,
         source: Source,
+        flash_state: Option<Box<[u64]>>,
     ) -> Result<Self, Refusal> {
         if let Some(tier) = tier {
             // Pages that are pulled would have to be written to disk in mode `through`, and the tier does not
@@ -139,10 +140,11 @@ impl<'t> World<'t> {
         let zeros = vec![0; page_size];
         let kinds = source.kinds().len();
         let clients = setup.clients as usize;
-        let drive = |parameter, model| {
-            Drive::new(model).map_err(|error| Refusal::new(parameter, error.to_string(), "mend the model"))
+        let drive = |parameter, model, state| {
+            Drive::new(model, state)
+                .map_err(|error| Refusal::new(parameter, error.to_string(), "mend the model"))
         };
-        let disk = drive("disk_model", &setup.disk_model)?;
+        let disk = drive("disk_model", &setup.disk_model, None)?;
         let database_bytes = u64::from(sizes.pages) * u64::from(setup.page_bytes);
         let natural = database_bytes.max(1) as f64 / disk.capacity() as f64;
         let mut tasks = vec![Task::Run; clients];
@@ -157,10 +159,10 @@ impl<'t> World<'t> {
             page: zeros.clone(),
             zeros,
             disk,
-            flash: drive("flash_model", &setup.flash_model)?,
+            flash: drive("flash_model", &setup.flash_model, flash_state)?,
             log_drive: match &setup.log {
                 LogDevice::Fixed { .. } => None,
-                LogDevice::Device { model, .. } => Some(drive("log", model)?),
+                LogDevice::Device { model, .. } => Some(drive("log", model, None)?),
             },
             processor: Servers::new(setup.cores),
             log: Log::new(),
@@ -220,6 +222,11 @@ impl<'t> World<'t> {
             Event::Interval => self.end_interval(),
         }
         Ok(())
+    }
+
+    /// Ends: what the flash drive keeps when it is switched off.
+    pub(super) fn flash_state(self) -> Option<Box<[u64]>> {
+        self.flash.switched_off()
     }
 
     /// Nanoseconds since the beginning.

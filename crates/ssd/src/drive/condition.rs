@@ -1,5 +1,7 @@
 //! The condition that a drive is in when work begins.
 
+use std::str::FromStr;
+
 use bytemuck::Zeroable;
 use mezzanine_ground::random::Random;
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,28 @@ pub enum Condition {
     /// Everything was written once, and then twice as much as fits, a unit at a time at places drawn evenly:
     /// collection works as it does from then on.
     Steady,
+}
+
+impl Condition {
+    /// Its name in model files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Filled => "filled",
+            Self::Steady => "steady",
+        }
+    }
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Fresh, Self::Filled, Self::Steady]
+            .into_iter()
+            .find(|condition| condition.name() == text)
+            .ok_or_else(|| format!("unknown condition '{text}'; known: fresh, filled, steady"))
+    }
 }
 
 /// How many times its capacity is written to bring a drive into steady state.

@@ -3,9 +3,11 @@
 use std::str::FromStr;
 
 use clap::Args;
+use mezzanine_device::model::Mechanism;
 use mezzanine_device::{DeviceError, Model, model};
 use mezzanine_engine::{Admission, SyncMode};
 use mezzanine_sim::timed::{LogDevice, PoolPolicy, Setup, WarmUp, Workload};
+use mezzanine_ssd::Condition;
 use mezzanine_trace::Shape;
 
 use crate::failure::Failure;
@@ -72,6 +74,11 @@ pub(crate) struct TimedArgs {
     /// The flash device: a name of `mezz device list`, or a model file (default: samsung-840-pro).
     #[arg(long, value_name = "MODEL")]
     flash_model: Option<String>,
+
+    /// How a flash drive that is modelled from the inside begins: fresh, filled or steady (default: as its
+    /// model says).
+    #[arg(long, value_name = "CONDITION")]
+    flash_condition: Option<Condition>,
 
     /// The disk (default: cheetah-15k-x16).
     #[arg(long, value_name = "MODEL")]
@@ -184,6 +191,10 @@ impl FromStr for WarmUpArg {
 /// Pages of a database of which nobody says how large it is.
 const PAGES: u32 = 100_000;
 
+/// What to do if a flash model has no inside.
+pub(super) const FROM_THE_INSIDE: &str =
+    "leave it out, or name a flash model with a table [ssd], as durassd is";
+
 fn find(option: &str, name: &str) -> Result<Model, Failure> {
     model::find(name).map_err(|error: DeviceError| Failure::usage(option, error))
 }
@@ -213,7 +224,7 @@ impl TimedArgs {
             workers: self.workers.unwrap_or(usual.workers),
             job_depth: self.job_depth.unwrap_or(usual.job_depth),
             flash_flushes: !self.free_flushes,
-            flash_model: model("--flash-model", &self.flash_model, usual.flash_model.clone())?,
+            flash_model: self.flash_model(usual.flash_model.clone())?,
             disk_model: model("--disk-model", &self.disk_model, usual.disk_model.clone())?,
             disk_span: self.disk_span,
             log: self.log(usual.log.clone())?,
@@ -227,6 +238,21 @@ impl TimedArgs {
             memory_bytes_max: memory_available(),
             ..usual
         })
+    }
+
+    fn flash_model(&self, usual: Model) -> Result<Model, Failure> {
+        let mut model = match &self.flash_model {
+            Some(name) => find("--flash-model", name)?,
+            None => usual,
+        };
+        if let Some(condition) = self.flash_condition {
+            let Mechanism::Ssd(table) = &mut model.mechanism else {
+                let why = format!("{} is known by its times alone", model.name);
+                return Err(Failure::usage("--flash-condition", why).next(FROM_THE_INSIDE));
+            };
+            table.insert("condition".to_owned(), condition.name().into());
+        }
+        Ok(model)
     }
 
     fn workload(&self, requests: &RequestArgs) -> Result<Workload, Failure> {

@@ -1,12 +1,17 @@
 //! `mezz sim run` without `--policy-only`: a database in virtual time.
 
 mod args;
+mod kept;
 mod report;
 
 pub(super) use args::TimedArgs;
 
+use std::path::Path;
+
 use mezzanine_engine::{Design, SyncMode, TierConfig};
-use mezzanine_sim::timed::{Configuration, Outcome, Refusal, Setup, run as simulate};
+use mezzanine_sim::timed::{Configuration, Outcome, Refusal, Setup, run_with as simulate};
+
+use kept::KeptDrive;
 
 use super::parameters::{self, Parameters};
 use super::requests::RequestArgs;
@@ -47,11 +52,16 @@ pub(super) fn setup(
     Ok(setup)
 }
 
-pub(super) fn run(setup: &Setup, series: bool, json: bool) -> Result<(), Failure> {
+pub(super) fn run(setup: &Setup, kept: Option<&Path>, series: bool, json: bool) -> Result<(), Failure> {
+    let kept = kept.map(|path| KeptDrive::open(path, setup)).transpose()?;
+    let flash_state = kept.as_ref().map(KeptDrive::state).transpose()?.flatten();
     let bar = output::spinner("simulating");
-    let outcome = simulate(setup);
+    let outcome = simulate(setup, flash_state);
     bar.finish_and_clear();
-    let outcome = outcome.map_err(|refusal| refused(&refusal))?;
+    let (outcome, flash_state) = outcome.map_err(|refusal| refused(&refusal))?;
+    if let (Some(kept), Some(state)) = (&kept, flash_state) {
+        kept.keep(&state)?;
+    }
     if json { report::json(setup, &outcome) } else { report::text(setup, &outcome, series) }
 }
 
