@@ -20,6 +20,7 @@ fn the_list_has_the_tables_and_figures_and_where_they_are() {
     assert_eq!(of("face.table4")["item"], "Table 4");
     assert_eq!(of("face.table4")["points"], 10);
     assert_eq!(of("face.table1")["points"], 0);
+    assert_eq!(of("face.table7")["points"], 8);
     assert_eq!((&of("nfa.table1")["points"], &of("nfa.fig5")["points"]), (&0.into(), &3.into()));
     let text = mezz(&["experiment", "list"]).expect(0).stdout;
     assert!(text.contains("face.fig13") && text.contains("slides.table5"), "{text}");

@@ -141,6 +141,7 @@ mod tests {
             flash_pages_per_second: 0.0,
             flash_write_kib: 0.0,
             flash_sequential: 0.0,
+            write_amplification: Some(1.25),
         }
     }
 

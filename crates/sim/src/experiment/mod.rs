@@ -23,9 +23,13 @@ mod block_cache;
 mod costs;
 mod drives;
 mod inside;
+mod operations;
+mod redundant;
 mod restart;
 mod three_tier;
 mod versions;
+mod wear;
+mod worn;
 
 mod reasons;
 mod report;
@@ -82,6 +86,7 @@ pub const CATALOGUE: &[Experiment] = &[
     timed("face.headline", against_lc::figure_8_points, against_lc::headline),
     computed("face.table1", drives::table),
     computed("face.device_claims", drives::claims),
+    computed("face.table2", wear::table_2),
     computed("face.breakeven", drives::break_even),
     timed("face.fig5", admission::figure_5_points, admission::figure_5),
     timed("face.table4", admission::table_4_points, admission::table_4),
@@ -93,6 +98,7 @@ pub const CATALOGUE: &[Experiment] = &[
     timed("face.table6", block_cache::table_6_points, block_cache::table_6),
     timed("face.fig10", block_cache::points, block_cache::figure_10),
     timed("face.fig11", costs::figure_11_points, costs::figure_11),
+    timed("face.table7", wear::table_7_points, wear::table_7),
     timed("face.fig12", costs::figure_12_points, costs::figure_12),
     timed("face.fig13", costs::figure_13_points, costs::figure_13),
     computed("face.recovery", restart::recovery),
@@ -101,7 +107,9 @@ pub const CATALOGUE: &[Experiment] = &[
     timed("slides.table5", costs::slides_table_5_points, costs::slides_table_5),
     computed("durassd.table1", inside::flushes),
     computed("durassd.table2", inside::page_sizes),
+    computed("durassd.headline", redundant::headline),
     computed("nfa.table1", three_tier::table_1),
+    computed("nfa.table2", operations::table_2),
     three_tier("nfa.fig5", &BufferTrace::ALL, three_tier::figure_5),
     three_tier("nfa.fig6", &BufferTrace::ALL, three_tier::figure_6),
     three_tier("nfa.fig7", &[BufferTrace::Tpcc], three_tier::figure_7),

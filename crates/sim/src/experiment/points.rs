@@ -17,6 +17,21 @@ pub(super) struct Point {
     pub(super) disks: u32,
     /// Model of the flash drive.
     pub(super) drive: &'static str,
+    /// For a flash drive that is modelled from the inside: what the cache has of it.
+    pub(super) inside: Option<Inside>,
+}
+
+/// What a cache has of a drive that is modelled from the inside. All of the drive was written once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inside {
+    /// What it takes; nobody writes the rest of the drive.
+    Part,
+    /// The drive is no larger than the cache.
+    All,
+}
+
+impl Inside {
+    pub(super) const ALL: [Self; 2] = [Self::Part, Self::All];
 }
 
 /// Where the database is.
@@ -40,7 +55,12 @@ impl fmt::Display for Point {
             }
         }
         write!(f, "; {} warehouses, {} MB of memory", self.warehouses, self.memory_mb)?;
-        write!(f, ", {} disks, {}", self.disks, self.drive)
+        write!(f, ", {} disks, {}", self.disks, self.drive)?;
+        match self.inside {
+            None => Ok(()),
+            Some(Inside::Part) => f.write_str(" from the inside, full"),
+            Some(Inside::All) => f.write_str(" from the inside, filled by the cache"),
+        }
     }
 }
 
@@ -49,8 +69,14 @@ pub(super) const SIZES_GB: [u32; 5] = [4, 8, 12, 16, 20];
 
 impl Point {
     /// The test bed of the journal paper (section 6.2) with the drive of most of its figures.
-    pub(super) const PAPER: Self =
-        Self { system: System::Disks, warehouses: 500, memory_mb: 200, disks: 16, drive: "samsung-840-pro" };
+    pub(super) const PAPER: Self = Self {
+        system: System::Disks,
+        warehouses: 500,
+        memory_mb: 200,
+        disks: 16,
+        drive: "samsung-840-pro",
+        inside: None,
+    };
 
     /// The test bed of the talk.
     pub(super) const TALK: Self = Self { disks: 8, drive: "ssd-mid-a", ..Self::PAPER };
@@ -117,4 +143,7 @@ pub struct Measured {
     pub flash_write_kib: f64,
     /// Writes to flash that begin where the one before ended, in per cent.
     pub flash_sequential: f64,
+    /// Units programmed for one of the host, of a flash drive that is modelled from the inside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_amplification: Option<f64>,
 }

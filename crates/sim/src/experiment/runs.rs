@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::comparisons::Comparisons;
 use super::kept::{Found, Kept, Why};
-use super::points::{Measured, Point, System};
+use super::points::{Inside, Measured, Point, System};
+use super::worn::WORN;
 use crate::timed::{self, Configuration, Outcome, Refusal, Setup, WarmUp, Workload};
 
 /// How the papers' test beds are run.
@@ -73,6 +74,16 @@ impl Bed {
                 setup.admission = admission;
                 setup.sync_mode = sync_mode;
             }
+        }
+        if let Some(inside) = point.inside {
+            let worn = WORN.iter().find(|worn| worn.key == point.drive);
+            let worn = worn.expect("points from the inside are on drives whose wear was measured");
+            // The share of the drive that the cache has stays that of the paper.
+            let whole = setup.flash_model.capacity_bytes / u64::from(self.scale);
+            setup.flash_model = worn.model(match inside {
+                Inside::Part => whole,
+                Inside::All => setup.flash_bytes,
+            });
         }
         setup
     }
@@ -229,5 +240,6 @@ fn take(outcome: &Outcome) -> Measured {
         flash_pages_per_second: outcome.flash.pages_per_second,
         flash_write_kib: outcome.flash.write_bytes_mean.unwrap_or(0.0) / 1024.0,
         flash_sequential: 100.0 * outcome.flash.write_sequential_share.unwrap_or(0.0),
+        write_amplification: outcome.flash.inside.and_then(|inside| inside.write_amplification),
     }
 }

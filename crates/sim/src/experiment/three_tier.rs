@@ -11,7 +11,7 @@ use crate::three_tier::{BufferTrace, Compared};
 
 /// Where the paper compares three.
 const LPD: Approach = Approach::Lpd { d: Approach::PUBLISHED_D };
-const THREE: [Approach; 3] = [Approach::Bl, LPD, Approach::Nfa];
+pub(super) const THREE: [Approach; 3] = [Approach::Bl, LPD, Approach::Nfa];
 /// Pages dropped with each replacement that are tried under TPC-C (Figure 8), from the least to the most; the
 /// paper prints the first and the last.
 const DROPS: [u32; 10] = [0, 64, 256, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
