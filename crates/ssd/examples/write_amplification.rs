@@ -28,6 +28,7 @@ fn main() {
         pages_per_block: 128,
         page_bytes: 8192,
         unit_bytes: 4096,
+        paired_distance: 0,
     };
     geometry.blocks_per_plane = (capacity_bytes as f64 / share / geometry.bytes() as f64).round() as u32 + 3;
     let ssd = Ssd::new(SsdConfig {
@@ -60,6 +61,7 @@ fn main() {
             write_unit_us: 0.0,
             latency_us: 0.0,
         },
+        power_loss: None,
     })
     .unwrap();
     println!(

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ConfigError;
 use crate::geometry::{Geometry, NandTimings};
+use crate::power::PowerLossConfig;
 
 /// Write streams that hosts can tell apart.
 pub const STREAMS_MAX: u32 = 8;
@@ -24,6 +25,10 @@ pub struct SsdConfig {
     pub cache: CacheConfig,
     /// Between the host and the buffer.
     pub host: HostConfig,
+    /// What a power cut may do to a drive whose cache is not durable. None = as
+    /// [`PowerLossConfig::default`].
+    #[serde(default)]
+    pub power_loss: Option<PowerLossConfig>,
 }
 
 /// Which block is collected next.
@@ -194,6 +199,9 @@ impl SsdConfig {
         self.cache.check(&self.geometry)?;
         self.cache.check_dump(&self.geometry, self.ftl.dirty_entries_max)?;
         self.host.check()?;
+        if let Some(power_loss) = &self.power_loss {
+            power_loss.check(self.cache.kind, self.ftl.journal)?;
+        }
         let unit = u64::from(self.geometry.unit_bytes);
         if self.capacity_bytes == 0 || self.capacity_bytes % unit != 0 {
             let reason = format!("must be a multiple of unit_bytes ({unit}), not {}", self.capacity_bytes);

@@ -55,6 +55,7 @@ fn one_plane(blocks: u32, pages: u32, capacity_bytes: u64, collection: Collectio
             write_unit_us: 0.0,
             latency_us: 0.0,
         },
+        power_loss: None,
     })
     .unwrap()
 }
