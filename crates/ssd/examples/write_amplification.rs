@@ -44,6 +44,7 @@ fn main() {
             wear_gap_max: 0,
             endurance_erases: u32::MAX,
             bad_blocks_per_thousand: 0,
+            backs_up_paired_pages: false,
         },
         cache: CacheConfig {
             kind: CacheKind::Durable,

@@ -66,6 +66,10 @@ pub struct FtlConfig {
     pub endurance_erases: u32,
     /// Blocks that are bad from the beginning, per thousand.
     pub bad_blocks_per_thousand: u32,
+    /// Whether a page is copied elsewhere before another one is programmed into the same cells, so that a
+    /// power cut meanwhile does not take it along. Takes a plane a read and a program.
+    #[serde(default)]
+    pub backs_up_paired_pages: bool,
 }
 
 /// What a write cache is.

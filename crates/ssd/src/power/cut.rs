@@ -65,6 +65,10 @@ impl Recorder {
                 cut_off.extend((!change.is_erase).then_some(change.first));
             }
         }
+        if config.ftl.backs_up_paired_pages {
+            // What they share cells with is in another place, and is taken from there.
+            cut_off.clear();
+        }
         let per_page = config.geometry.units_per_page();
         for page in cut_off.iter().filter_map(|unit| config.geometry.shares_cells_with(unit / per_page)) {
             let first = (page * per_page) as usize;

@@ -92,6 +92,7 @@ pub(crate) fn drawn(random: &mut Random, ranges: &Ranges, kind: CacheKind) -> Ss
             wear_gap_max: *random.pick(ranges.wear_gaps_max),
             endurance_erases: u32::MAX,
             bad_blocks_per_thousand: *random.pick(ranges.bad_blocks_per_thousand),
+            backs_up_paired_pages: false,
         },
         cache: CacheConfig {
             kind,

@@ -234,8 +234,8 @@ impl Life {
             let unit = &mut self.units[number as usize];
             let version = contents.version();
             let there = unit.writes.iter().rposition(|write| Some(write.left) == version);
-            // Nobody says when a discard takes effect.
-            if unit.writes.iter().all(|write| write.left != 0 || write.came == 0) {
+            // Nobody says when a discard takes effect, and damage is another matter.
+            if version.is_some() && unit.writes.iter().all(|write| write.left != 0 || write.came == 0) {
                 last_kept = there.map_or(0, |there| unit.writes[there].came).max(last_kept);
                 let lost = &unit.writes[there.map_or(0, |there| there + 1)..];
                 let acknowledged = lost.iter().map(|write| write.acknowledged).filter(|done| *done <= at);
