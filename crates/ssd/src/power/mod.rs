@@ -29,7 +29,7 @@ mod restart;
 mod roll_forward;
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 pub use anomaly::{Anomaly, PowerLossConfig};
 pub use cut::Remains;
@@ -58,7 +58,7 @@ pub(crate) enum Held {
     /// was there, and it cannot be read.
     Taken { logical: u32, stamp: Stamp },
     /// A page of the map's journal, or of the map; in the first unit of its page.
-    Map(Rc<MapPage>),
+    Map(Arc<MapPage>),
     /// Padding, and the other units of a page of the map.
     Nothing,
     /// Something whose program or erase was cut off.

@@ -1,7 +1,7 @@
 //! What the recorder is told.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::{
     Buffered, Change, Changed, Contents, Entry, Filling, Held, MapPage, PlantedFault, Recorder, Stamp,
@@ -151,7 +151,7 @@ impl Recorder {
             words.map(|(logical, entry)| (logical as u32, *entry)).collect()
         };
         let mut held = vec![Held::Nothing; units as usize];
-        held[0] = Held::Map(Rc::new(MapPage { number, sequence: self.sequence, entries }));
+        held[0] = Held::Map(Arc::new(MapPage { number, sequence: self.sequence, entries }));
         self.program(first, held, begins, ends);
     }
 

@@ -7,7 +7,7 @@
 //! 4. The dump area is cleared. A power cut before leaves it as it was, and the next start begins again.
 
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::cut::Dump;
 use super::{Anomaly, Changed, Entry, Held, MapPage, PlantedFault, Recorder, Remains, Version};
@@ -132,7 +132,7 @@ impl Ssd {
         let mut newest = vec![None; 2 * pages as usize];
         for held in units {
             if let Held::Map(page) = held {
-                let place: &mut Option<Rc<MapPage>> = &mut newest[page.number as usize];
+                let place: &mut Option<Arc<MapPage>> = &mut newest[page.number as usize];
                 if place.as_ref().is_none_or(|before| before.sequence < page.sequence) {
                     *place = Some(page.clone());
                 }
