@@ -38,8 +38,8 @@ struct Hurt {
     dead: u64,
 }
 
-/// A host that believes every flush and every byte that it reads, and that what is acknowledged later is there
-/// later. A life ends with the first harm.
+/// A host that believes every flush and every byte that it reads, and that later writes follow earlier ones.
+/// A life ends with the first harm.
 fn trusting(kind: CacheKind, anomalies: &[Anomaly]) -> Hurt {
     // A map is soon up to date again where flushes are frequent.
     let is_of_map = anomalies.iter().any(|anomaly| matches!(anomaly, Anomaly::CorruptMap | Anomaly::Dead));

@@ -55,7 +55,7 @@ fn what_cannot_be_is_refused_by_its_name() {
     table["ftl"]["journal"] = false.into();
     let unjournalled = refusal(&unjournalled);
     assert!(
-        unjournalled.contains("anomalies has Dead") && unjournalled.contains("journal = true"),
+        unjournalled.contains("anomalies has \"dead\"") && unjournalled.contains("journal = true"),
         "{unjournalled}"
     );
 }

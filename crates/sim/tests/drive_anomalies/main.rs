@@ -2,8 +2,8 @@
 //!
 //! Invariants checked: a page reads as a version from the last one that was synced to the last one issued, or
 //! it is an error; what was read after a start does not go back. With drives that reorder, tear or corrupt
-//! what was under way nothing is an error. A drive that lies about flushes must be seen to lose in silence, or
-//! this test is blind.
+//! what was under way nothing is an error. A drive that lies about flushes must be seen to lose in silence,
+//! or this test is blind.
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
 use std::path::Path;

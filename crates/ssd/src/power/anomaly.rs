@@ -58,13 +58,11 @@ impl PowerLossConfig {
                           \"volatile\" or \"none\"";
             return Err(ConfigError::new("power_loss", reason.to_owned()));
         }
-        let of_map = self.anomalies.iter().find(|anomaly| {
-            let is_of_map = matches!(anomaly, Anomaly::CorruptMap | Anomaly::Dead);
-            is_of_map && !has_journal
-        });
-        if let Some(anomaly) = of_map {
+        let of_map = [(Anomaly::CorruptMap, "corrupt_map"), (Anomaly::Dead, "dead")];
+        let named = of_map.iter().find(|(anomaly, _)| self.anomalies.contains(anomaly));
+        if let Some((_, name)) = named.filter(|_| !has_journal) {
             let reason = format!(
-                "has {anomaly:?}, which is of a map that is on flash, and this one is not; use journal = true in \
+                "has \"{name}\", which is of a map that is on flash, and this one is not; use journal = true in \
                  [ssd.ftl]"
             );
             return Err(ConfigError::new("anomalies", reason));

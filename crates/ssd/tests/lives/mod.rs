@@ -80,8 +80,8 @@ pub(crate) enum Broken {
     Books(String),
 }
 
-/// Lives with so many cuts in all, begun as `new` says for a seed. Returns the first thing that was wrong, and
-/// after how many cuts.
+/// Lives with so many cuts in all, begun as `new` says for a seed. Returns the first thing that was wrong,
+/// and after how many cuts.
 pub(crate) fn first_wrong(cuts_max: u64, new: impl Fn(u64) -> Life) -> Option<(u64, String)> {
     let mut cuts = 0;
     for seed in 0.. {
