@@ -146,7 +146,9 @@ fn a_host_that_takes_care_makes_good_what_it_can_and_knows_of_the_rest() {
             }
             Anomaly::Dead => {
                 assert!(costs.dead > 10, "{costs:?}");
-                assert_eq!((costs.made_good, missed), (0, 0), "{costs:?}");
+                assert_eq!((costs.made_good, costs.missed_by_damage), (0, 0), "{costs:?}");
+                // An entry of a copy that is still being made keeps a newer one out of the journal.
+                assert!(costs.missed_by_log <= 2, "{costs:?}");
             }
         }
     }

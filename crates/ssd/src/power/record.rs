@@ -155,31 +155,24 @@ impl Recorder {
         self.program(first, held, begins, ends);
     }
 
-    /// The changed entries that a page of the journal has: of each unit the newest that is in flash, the
-    /// oldest first.
+    /// The changed entries that a page of the journal has: of those whose units are in flash, the oldest.
     fn take_entries(&mut self, begins: u64, ends: u64) -> Vec<(u32, Entry)> {
         let ahead = self.is_planted(PlantedFault::JournalAhead);
-        let is_ready =
-            |changed: &Changed| changed.journalled_at == 0 && (ahead || changed.ready_at <= begins);
-        let ready = self.changed.iter().enumerate().filter(|(_, changed)| is_ready(changed));
-        let mut newest: BTreeMap<u32, usize> =
-            ready.map(|(index, changed)| (changed.logical, index)).collect();
-        let mut indices: Vec<usize> = newest.values().copied().collect();
-        indices.sort_unstable();
-        if let Some(first_left) = indices.get(self.entries_per_page).copied() {
-            newest.retain(|_, index| *index < first_left);
-        }
         let mut taken = Vec::new();
-        for (index, changed) in self.changed.iter_mut().enumerate().filter(|(_, c)| c.journalled_at == 0) {
-            let Some(newest) = newest.get(&changed.logical).filter(|newest| index <= **newest) else {
+        let mut kept_back = std::collections::BTreeSet::new();
+        for changed in &mut self.changed {
+            if changed.journalled_at != 0 {
                 continue;
-            };
-            // Those before it are superseded, also one of a copy that is still being made.
-            changed.journalled_at = ends;
-            if index == *newest {
-                self.journalled[changed.logical as usize] = changed.entry;
-                taken.push((changed.logical, changed.entry));
             }
+            let ready = ahead || changed.ready_at <= begins && !kept_back.contains(&changed.logical);
+            if !ready || taken.len() == self.entries_per_page {
+                // A newer entry of this unit must not come before it.
+                kept_back.insert(changed.logical);
+                continue;
+            }
+            changed.journalled_at = ends;
+            self.journalled[changed.logical as usize] = changed.entry;
+            taken.push((changed.logical, changed.entry));
         }
         taken
     }
