@@ -28,6 +28,7 @@ fn main() {
         pages_per_block: 128,
         page_bytes: 8192,
         unit_bytes: 4096,
+        paired_distance: 0,
     };
     geometry.blocks_per_plane = (capacity_bytes as f64 / share / geometry.bytes() as f64).round() as u32 + 3;
     let ssd = Ssd::new(SsdConfig {
@@ -43,6 +44,7 @@ fn main() {
             wear_gap_max: 0,
             endurance_erases: u32::MAX,
             bad_blocks_per_thousand: 0,
+            backs_up_paired_pages: false,
         },
         cache: CacheConfig {
             kind: CacheKind::Durable,
@@ -60,6 +62,7 @@ fn main() {
             write_unit_us: 0.0,
             latency_us: 0.0,
         },
+        power_loss: None,
     })
     .unwrap();
     println!(

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ConfigError;
 use crate::geometry::{Geometry, NandTimings};
+use crate::power::PowerLossConfig;
 
 /// Write streams that hosts can tell apart.
 pub const STREAMS_MAX: u32 = 8;
@@ -24,6 +25,10 @@ pub struct SsdConfig {
     pub cache: CacheConfig,
     /// Between the host and the buffer.
     pub host: HostConfig,
+    /// What a power cut may do to a drive whose cache is not durable. None = as
+    /// [`PowerLossConfig::default`].
+    #[serde(default)]
+    pub power_loss: Option<PowerLossConfig>,
 }
 
 /// Which block is collected next.
@@ -61,6 +66,10 @@ pub struct FtlConfig {
     pub endurance_erases: u32,
     /// Blocks that are bad from the beginning, per thousand.
     pub bad_blocks_per_thousand: u32,
+    /// Whether a page is copied elsewhere before another one is programmed into the same cells, so that a
+    /// power cut meanwhile does not take it along. Takes a plane a read and a program.
+    #[serde(default)]
+    pub backs_up_paired_pages: bool,
 }
 
 /// What a write cache is.
@@ -194,6 +203,9 @@ impl SsdConfig {
         self.cache.check(&self.geometry)?;
         self.cache.check_dump(&self.geometry, self.ftl.dirty_entries_max)?;
         self.host.check()?;
+        if let Some(power_loss) = &self.power_loss {
+            power_loss.check(self.cache.kind, self.ftl.journal)?;
+        }
         let unit = u64::from(self.geometry.unit_bytes);
         if self.capacity_bytes == 0 || self.capacity_bytes % unit != 0 {
             let reason = format!("must be a multiple of unit_bytes ({unit}), not {}", self.capacity_bytes);

@@ -35,6 +35,8 @@ pub struct Counters {
     pub pages_read: u64,
     /// Flash pages programmed, for whatever reason.
     pub pages_programmed: u64,
+    /// Flash pages copied elsewhere before another one was programmed into the same cells.
+    pub pages_backed_up: u64,
     /// Blocks erased.
     pub erases: u64,
     /// Blocks collected because they were worn least and not because of what they held.

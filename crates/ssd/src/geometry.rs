@@ -29,6 +29,10 @@ pub struct Geometry {
     pub page_bytes: u32,
     /// Bytes of a mapping unit: what the translation layer has one entry for.
     pub unit_bytes: u32,
+    /// Pages of a block from a page to the one that is programmed into the same cells later, and takes it
+    /// along if power fails meanwhile ([`Self::shares_cells_with`]). 0 = no two pages share cells.
+    #[serde(default)]
+    pub paired_distance: u32,
 }
 
 impl Geometry {
@@ -43,6 +47,7 @@ impl Geometry {
             pages_per_block,
             page_bytes,
             unit_bytes: page_bytes,
+            paired_distance: 0,
         }
     }
 
@@ -73,6 +78,14 @@ impl Geometry {
                 self.unit_bytes, self.page_bytes
             );
             return Err(ConfigError::new("page_bytes", reason));
+        }
+        let most = self.pages_per_block / 2;
+        if self.paired_distance > most {
+            let reason = format!(
+                "must be from 1 to {most} (half of pages_per_block), or 0 if no two pages share cells, not {}",
+                self.paired_distance
+            );
+            return Err(ConfigError::new("paired_distance", reason));
         }
         let planes = u64::from(self.channels)
             * u64::from(self.packages_per_channel)
@@ -118,6 +131,16 @@ impl Geometry {
     /// Bytes of the whole drive without spare areas.
     pub fn bytes(&self) -> u64 {
         u64::from(self.units()) * u64::from(self.unit_bytes)
+    }
+
+    /// The page that was programmed before into the cells that this one is programmed into. In runs of twice
+    /// the paired distance the first half of the pages has the lower bits of cells, and the second half the
+    /// upper ones; at the end of a block some may share theirs with none. Numbers are those of the whole
+    /// drive.
+    pub fn shares_cells_with(&self, page: u32) -> Option<u32> {
+        let within = page % self.pages_per_block;
+        let is_upper = within.checked_div(self.paired_distance)? % 2 == 1;
+        is_upper.then(|| page - self.paired_distance)
     }
 }
 

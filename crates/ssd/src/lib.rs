@@ -49,4 +49,5 @@ pub use drive::{Condition, Ssd};
 pub use error::ConfigError;
 pub use geometry::{Geometry, NandTimings, UNITS_PER_PAGE_MAX};
 pub use model::{open_drive, timing};
+pub use power::{Anomaly, PowerLossConfig};
 pub use work::DriveWork;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::config::{CacheConfig, FtlConfig, HostConfig, SsdConfig};
 use crate::drive::{Condition, Ssd};
 use crate::geometry::{Geometry, NandTimings};
+use crate::power::PowerLossConfig;
 
 /// The table `[ssd]` of a model file.
 #[derive(Deserialize)]
@@ -22,6 +23,7 @@ struct SsdTable {
     ftl: FtlConfig,
     cache: CacheConfig,
     host: HostConfig,
+    power_loss: Option<PowerLossConfig>,
 }
 
 impl Ssd {
@@ -46,9 +48,10 @@ impl Ssd {
             ftl: table.ftl,
             cache: table.cache,
             host: table.host,
+            power_loss: table.power_loss,
         };
         let ssd = Self::new(config).map_err(|error| invalid(format!("in [ssd]: {error}")))?;
-        Ok(Some(ssd.beginning(table.condition)))
+        Ok(Some(ssd.named(&model.name).beginning(table.condition)))
     }
 }
 

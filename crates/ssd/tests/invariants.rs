@@ -6,63 +6,17 @@
 
 use mezzanine_device::model::{Operation, OperationKind, Timing};
 use mezzanine_ground::random::Random;
-use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, Condition, DumpConfig, FlushRule, FlushTime, FtlConfig, Geometry,
-    HostConfig, NandTimings, Ssd, SsdConfig,
-};
+use mezzanine_ssd::{CacheKind, Condition, PowerLossConfig, Ssd, SsdConfig};
+
+mod drives;
 
 fn drawn(random: &mut Random) -> SsdConfig {
-    let unit_bytes = 4096;
-    let units_per_page = *random.pick(&[1, 2, 4]);
-    let geometry = Geometry {
-        channels: random.between(1, 4) as u32,
-        packages_per_channel: 1,
-        chips_per_package: random.between(1, 2) as u32,
-        planes_per_chip: 1,
-        blocks_per_plane: random.between(24, 60) as u32,
-        pages_per_block: *random.pick(&[3, 16, 64]),
-        page_bytes: unit_bytes * units_per_page,
-        unit_bytes,
-    };
-    let streams = random.between(1, 3) as u32;
     let kind = *random.pick(&[CacheKind::None, CacheKind::Volatile, CacheKind::Durable]);
-    let mut config = SsdConfig {
-        capacity_bytes: 0,
-        geometry,
-        timings: NandTimings { read_us: 50.0, program_us: 900.0, erase_us: 3500.0, channel_mb_per_s: 200.0 },
-        ftl: FtlConfig {
-            collection: *random.pick(&[Collection::Greedy, Collection::CostBenefit, Collection::Fifo]),
-            reserve_blocks_per_plane: streams + 2,
-            streams,
-            dirty_entries_max: 8192,
-            journal: random.chance(3, 4),
-            wear_gap_max: *random.pick(&[0, 3, 20]),
-            endurance_erases: u32::MAX,
-            bad_blocks_per_thousand: *random.pick(&[0, 20]),
-        },
-        cache: CacheConfig {
-            kind,
-            buffer_bytes: u64::from(geometry.page_bytes) * random.between(2, 20),
-            flush: *random.pick(&[FlushRule::Drain, FlushRule::OrderingPoint]),
-            flush_us: FlushTime::Same(100.0),
-            dump: Some(DumpConfig { hold_up_ms: 1e4, mb_per_s: 1600.0 }),
-            reads_take_frames: random.chance(1, 2),
-        },
-        host: HostConfig {
-            queue_depth: random.between(1, 32) as u32,
-            ordered: random.chance(1, 2),
-            link_mb_per_s: 550.0,
-            command_us: 3.0,
-            write_unit_us: 1.0,
-            latency_us: 20.0,
-        },
-    };
-    if kind != CacheKind::Durable {
-        config.cache.flush = FlushRule::Drain;
+    let mut config = drives::drawn(random, &drives::ALL, kind);
+    if kind != CacheKind::Durable && random.chance(1, 3) {
+        // Versions that wait are not written over.
+        config.power_loss = Some(PowerLossConfig { anomalies: Vec::new() });
     }
-    // As much as there is room for, or less.
-    let most = config.capacity_units_max();
-    config.capacity_bytes = u64::from(unit_bytes) * (most - random.below(most.div_ceil(2))).max(1);
     config
 }
 

@@ -36,6 +36,7 @@ fn one_plane(blocks: u32, pages: u32, capacity_bytes: u64, collection: Collectio
             wear_gap_max: 0,
             endurance_erases: u32::MAX,
             bad_blocks_per_thousand: 0,
+            backs_up_paired_pages: false,
         },
         cache: CacheConfig {
             kind: CacheKind::Volatile,
@@ -55,6 +56,7 @@ fn one_plane(blocks: u32, pages: u32, capacity_bytes: u64, collection: Collectio
             write_unit_us: 0.0,
             latency_us: 0.0,
         },
+        power_loss: None,
     })
     .unwrap()
 }

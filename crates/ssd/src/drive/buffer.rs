@@ -2,7 +2,8 @@
 //!
 //! A frame is waiting until a plane takes it, on its way while that plane programs it, and free again when it
 //! and all before it are in flash; the map names flash from then on. A unit that is written again while its
-//! frame waits takes that frame over: only the newest version goes to flash.
+//! frame waits takes that frame over: only the newest version goes to flash. Not where a power cut is to keep
+//! the order of writes: there every version has a frame of its own.
 //!
 //! Planes take frames when they are free, a page's worth at a time, of one stream; a frame without a partner
 //! waits for one until a flush.
@@ -31,7 +32,8 @@ impl Ssd {
     ) -> u64 {
         ftl.counters.units_written += 1;
         let frames = ftl.frames.len() as u64;
-        let waits = |frame: &u32| ftl.frames[*frame as usize].done_at == 0;
+        let is_taken_over = !self.config.keeps_order();
+        let waits = |frame: &u32| is_taken_over && ftl.frames[*frame as usize].done_at == 0;
         if let Some(frame) = ftl.location(logical).frame().filter(waits) {
             ftl.counters.units_coalesced += 1;
             let there = &mut ftl.frames[frame as usize];

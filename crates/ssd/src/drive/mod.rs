@@ -16,6 +16,7 @@ use crate::config::{CacheKind, FlushRule, SsdConfig};
 use crate::counters::Counters;
 use crate::ftl::Location;
 use crate::nand::{Block, NandTimes};
+use crate::power::Anomaly;
 use crate::state::{Layout, Parts, Words};
 
 pub use condition::Condition;
@@ -33,6 +34,7 @@ struct HostTimes {
 /// A modelled flash drive. Its state is kept by the caller ([`Timing`](mezzanine_device::model::Timing)).
 #[derive(Debug, Clone)]
 pub struct Ssd {
+    name: String,
     config: SsdConfig,
     layout: Layout,
     nand: NandTimes,
@@ -69,6 +71,7 @@ impl Ssd {
         let nand = NandTimes::new(&config.timings, &config.geometry);
         let condition = Condition::Fresh;
         Ok(Self {
+            name: "the drive".to_owned(),
             layout: Layout::new(&config),
             nand,
             host,
@@ -78,6 +81,15 @@ impl Ssd {
             unit_shift: config.geometry.unit_bytes.trailing_zeros(),
             config,
         })
+    }
+
+    /// The same drive, which errors call by this name.
+    pub fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The same drive, which is brought into this condition before its first operation.
@@ -223,7 +235,8 @@ impl Ssd {
             filled = filled.max(self.fill(words, ftl, filled, logical, stream));
         }
         self.start_waiting(words, ftl, filled);
-        let in_flash = through || self.config.cache.kind == CacheKind::None;
+        let waits = through || self.config.cache.kind == CacheKind::None;
+        let in_flash = waits && !self.config.shows(Anomaly::Lost);
         words.units_since_flush += u64::from(span.units);
         if !in_flash {
             return filled;
@@ -253,7 +266,7 @@ impl Ssd {
         let Parts { words, ftl, .. } = parts;
         let now = self.over_link(words, now.max(words.flushed_at), 0);
         ftl.counters.flushes += 1;
-        if self.config.cache.flush == FlushRule::OrderingPoint {
+        if self.config.cache.flush == FlushRule::OrderingPoint || self.config.shows(Anomaly::Lost) {
             return now;
         }
         let programmed = self.program_all(words, ftl, now);

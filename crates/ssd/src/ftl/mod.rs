@@ -67,6 +67,14 @@ impl Location {
         }
     }
 
+    /// The unit of flash, if it is in one.
+    pub(crate) fn unit(self) -> Option<u32> {
+        match self {
+            Self::Flash(unit) => Some(unit),
+            Self::Nowhere | Self::Buffer(_) => None,
+        }
+    }
+
     #[inline]
     pub(crate) fn word(self) -> u32 {
         match self {

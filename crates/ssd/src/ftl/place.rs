@@ -87,9 +87,16 @@ impl Ftl<'_> {
         }
         let (unit, is_full) = self.array.program(block, &owners[..logical.len()]);
         let channel = self.array.geometry.channel_of(plane);
+        let shared = self.array.geometry.shares_cells_with(unit / self.array.geometry.units_per_page());
         let state = &mut self.array.planes[plane as usize];
         if is_full {
             state.open[stream] = 0;
+        }
+        if shared.is_some() && self.config.backs_up_paired_pages {
+            let copying = self.clock.times.read + self.clock.times.program;
+            state.free_at = state.free_at.max(not_before) + copying;
+            self.counters.pages_backed_up += 1;
+            self.counters.busy_ns += copying;
         }
         let done_at = self.clock.program(state, channel, not_before);
         self.counters.pages_programmed += 1;

@@ -1,8 +1,13 @@
 //! The power fails.
 
-use super::{Held, PlantedFault, Recorder, Version};
+use std::collections::BTreeSet;
+
+use super::{Anomaly, Change, Changed, Contents, Entry, Held, PlantedFault, Recorder, Stamp, Version};
 use crate::config::SsdConfig;
 use crate::ftl::JOURNAL_ENTRY_BYTES;
+
+/// Bytes of what a host may find shorn: the smallest that it can write.
+const SECTOR_BYTES: u32 = 512;
 
 /// What a power cut leaves.
 #[derive(Debug, Clone)]
@@ -10,13 +15,17 @@ pub struct Remains {
     pub(super) units: Vec<Held>,
     pub(super) erases: Vec<u32>,
     pub(super) dump: Option<Dump>,
+    /// The write or discard that came last.
+    pub(super) stamp: Stamp,
+    /// The last before the first that flash does not have: as far as a start goes that keeps the order.
+    pub(super) in_order_to: Stamp,
 }
 
 /// What the capacitors brought to the dump area.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Dump {
     /// Changed entries of the map, in the order in which they changed.
-    pub(super) entries: Vec<(u32, u32)>,
+    pub(super) entries: Vec<(u32, Entry)>,
     /// Units and their versions, in the order in which they were written.
     pub(super) frames: Vec<(u32, Version)>,
     /// Bytes that the capacitors had no charge for.
@@ -42,21 +51,42 @@ impl Recorder {
     /// `charge` is the share of a full charge that the capacitors have, for a durable cache; without one
     /// nothing is dumped, and what is under way is torn.
     pub fn cut(&self, config: &SsdConfig, erases: Vec<u32>, at: u64, charge: Option<f64>) -> Remains {
+        // The capacitors carry what has begun to its end.
+        let is_carried = charge.is_some() && !self.is_planted(PlantedFault::ProgramsCutOff);
         let mut units = self.units.clone();
+        let mut cut_off = Vec::new();
         for change in self.changes.iter().rev().filter(|change| change.ends > at) {
             let first = change.first as usize;
-            for (unit, before) in units[first..].iter_mut().zip(&change.before) {
-                let under_way = change.begins < at;
-                match (under_way, charge.is_some()) {
-                    // The capacitors carry what has begun to its end.
-                    (true, true) => {}
-                    (true, false) => *unit = Held::Torn,
-                    (false, _) => *unit = before.clone(),
-                }
+            let place = &mut units[first..first + change.before.len()];
+            if change.begins >= at {
+                place.clone_from_slice(&change.before);
+            } else if !is_carried {
+                place.iter_mut().for_each(|held| *held = change.cut_off(config, held, at));
+                cut_off.extend((!change.is_erase).then_some(change.first));
             }
         }
+        if config.ftl.backs_up_paired_pages {
+            // What they share cells with is in another place, and is taken from there.
+            cut_off.clear();
+        }
+        let per_page = config.geometry.units_per_page();
+        for page in cut_off.iter().filter_map(|unit| config.geometry.shares_cells_with(unit / per_page)) {
+            let first = (page * per_page) as usize;
+            units[first..first + per_page as usize].iter_mut().for_each(|held| held.take_along(config));
+        }
         let dump = charge.map(|charge| self.dump(config, at, charge));
-        Remains { units, erases, dump }
+        let in_order_to = if config.keeps_order() { self.in_order_to(&units, at) } else { Stamp::MAX };
+        Remains { units, erases, dump, stamp: self.stamp, in_order_to }
+    }
+
+    /// The last write before the first that flash does not have.
+    fn in_order_to(&self, units: &[Held], at: u64) -> Stamp {
+        let is_data = |held: &&Held| matches!(held, Held::Data { .. });
+        let in_flash: BTreeSet<Stamp> = units.iter().filter(is_data).map(Held::stamp).collect();
+        let needed = self.buffered.iter().filter(|frame| !frame.is_free(at));
+        let fillings = needed.filter_map(|frame| frame.fillings.first());
+        let missing = fillings.map(|filling| filling.stamp).filter(|stamp| !in_flash.contains(stamp)).min();
+        missing.map_or(Stamp::MAX, |missing| missing - 1)
     }
 
     fn dump(&self, config: &SsdConfig, at: u64, charge: f64) -> Dump {
@@ -66,34 +96,80 @@ impl Recorder {
         let fits = |dump: &Dump, entries, frames| {
             bytes_of(config, dump.entries.len() + entries, dump.frames.len() + frames) as f64 <= capacity
         };
-        let changed = |entry: &&super::Entry| {
+        let is_changed = |changed: &&Changed| {
             // A program that has begun is carried to its end.
-            let ready = entry.ready_at <= at || entry.ready_at.saturating_sub(self.program_ns) < at;
-            ready && (entry.journalled_at == 0 || entry.journalled_at > at)
+            let began = changed.ready_at.saturating_sub(self.program_ns) < at;
+            let ready = changed.ready_at <= at || began && !planted(PlantedFault::ProgramsCutOff);
+            ready && (changed.journalled_at == 0 || changed.journalled_at > at)
         };
-        for entry in self.entries.iter().filter(changed) {
+        for changed in self.changed.iter().filter(is_changed) {
             if planted(PlantedFault::DumpWithoutEntries) {
                 break;
             }
             match fits(&dump, 1, 0) {
-                true => dump.entries.push((entry.logical, entry.word)),
+                true => dump.entries.push((changed.logical, changed.entry)),
                 false => dump.bytes_missing += u64::from(JOURNAL_ENTRY_BYTES),
             }
         }
         // Frames are freed in their order: one behind another that is not in flash is there.
         let mut freed = true;
         for frame in &self.buffered {
-            let mut there = frame.versions.iter().filter(|(filled_at, _)| *filled_at <= at);
+            let mut there = frame.fillings.iter().filter(|filling| filling.at <= at);
             let older = planted(PlantedFault::DumpOfOlderVersion);
             let newest = if older { there.next() } else { there.next_back() };
             freed &= frame.is_free(at);
             let in_flash = freed || planted(PlantedFault::DumpWithoutFramesUnderWay) && frame.done_at != 0;
-            let Some((_, version)) = newest.filter(|_| !in_flash && !frame.is_given_up(at)) else { continue };
+            let Some(filling) = newest.filter(|_| !in_flash && !frame.is_given_up(at)) else { continue };
             match fits(&dump, 0, 1) {
-                true => dump.frames.push((frame.logical, *version)),
+                true => dump.frames.push((frame.logical, filling.version)),
                 false => dump.bytes_missing += u64::from(config.geometry.unit_bytes) + 4,
             }
         }
         dump
+    }
+}
+
+impl Change {
+    /// What there is of a unit that this change was to leave as it is, cut off at `at`. Pages of the map have
+    /// a checksum of their own: of them nothing is believed.
+    fn cut_off(&self, config: &SsdConfig, held: &Held, at: u64) -> Held {
+        let Held::Data { logical, stamp, contents: Contents::Whole(version) } = *held else {
+            return Held::Torn;
+        };
+        let contents = if config.shows(Anomaly::Shorn) {
+            // Sector by sector, as the program goes on.
+            let sectors = u64::from(config.geometry.unit_bytes / SECTOR_BYTES);
+            let there = (sectors * (at - self.begins) / (self.ends - self.begins)) as u32;
+            (there > 0).then_some(Contents::Shorn { version, sectors: there, before: 0 })
+        } else {
+            config.shows(Anomaly::BitCorruption).then_some(Contents::Corrupt(version))
+        };
+        contents.map_or(Held::Torn, |contents| Held::Data { logical, stamp, contents })
+    }
+}
+
+impl Held {
+    /// A program into the same cells was cut off.
+    fn take_along(&mut self, config: &SsdConfig) {
+        *self = match *self {
+            Self::Data { logical, stamp, contents } if config.shows(Anomaly::BitCorruption) => {
+                let contents = contents.intended().map_or(contents, Contents::Corrupt);
+                Self::Data { logical, stamp, contents }
+            }
+            Self::Data { logical, stamp, .. } | Self::Taken { logical, stamp } => {
+                Self::Taken { logical, stamp }
+            }
+            Self::Map(_) | Self::Nothing | Self::Torn | Self::Erased => Self::Torn,
+        };
+    }
+}
+
+impl Contents {
+    /// The version that is there, as it was written or not.
+    fn intended(self) -> Option<Version> {
+        match self {
+            Self::Whole(version) | Self::Shorn { version, .. } | Self::Corrupt(version) => Some(version),
+            Self::Nothing | Self::OfAnother { .. } | Self::Unreadable => None,
+        }
     }
 }

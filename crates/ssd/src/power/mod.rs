@@ -3,60 +3,74 @@
 //! The controller computes ahead: when an operation is entered it already knows when planes will program and
 //! erase for it. A [`Recorder`] keeps what flash and buffer hold as versions, with the time at which each
 //! change begins and is done, so that the drive can be stopped at any instant since the operation before:
-//! what had not begun then never happened, and what was under way is torn.
+//! what had not begun then never happened, and what was under way is torn, and takes along what was
+//! programmed into the same cells before.
 //!
 //! - [`Recorder`] is told of every program, erase, filled frame and changed entry of the map.
 //! - [`Remains`] is what there is after a cut: flash, and what the capacitors brought to the dump area.
-//! - [`Ssd::restart`](crate::Ssd::restart) is the recovery manager ("Durable Write Cache in Flash Memory SSD
-//!   for Relational and NoSQL Databases", section 3.4): the map's newest pages, the journal behind them, the
-//!   entries and frames of the dump.
+//! - [`Ssd::restart`](crate::Ssd::restart) is the recovery manager. With a durable cache it is that of
+//!   "Durable Write Cache in Flash Memory SSD for Relational and NoSQL Databases", section 3.4: the map's
+//!   newest pages, the journal behind them, the entries and frames of the dump. With another cache the map is
+//!   brought up to date from what units say of themselves.
+//! - [`Anomaly`] is what a drive without a durable cache does wrong then, if it is asked to.
+
+mod anomaly;
 
 mod cut;
+
+mod planted;
+
+mod read;
 
 mod record;
 
 mod restart;
 
-use std::rc::Rc;
+mod roll_forward;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use anomaly::{Anomaly, PowerLossConfig};
 pub use cut::Remains;
+#[cfg(feature = "planted")]
+pub use planted::PlantedFault;
+#[cfg(not(feature = "planted"))]
+pub(crate) use planted::PlantedFault;
+pub use read::Contents;
 pub use restart::{RestartError, Restarted};
-
-/// Breaks a rule of dump or recovery, for tests that have to notice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlantedFault {
-    /// The dump has the frames, and not the changed entries of the map.
-    DumpWithoutEntries,
-    /// Frames that are on their way to flash are taken for being there.
-    DumpWithoutFramesUnderWay,
-    /// The dump has the version that a frame was filled with first.
-    DumpOfOlderVersion,
-    /// Frames are restored from the newest to the oldest.
-    RestoredInReverse,
-    /// The dump area is cleared before its frames are in the buffer.
-    ClearedTooEarly,
-    /// The journal is not read; the map's pages count alone.
-    JournalUnread,
-    /// A changed entry is in the journal before its unit is in flash.
-    JournalAhead,
-}
 
 /// A version of a unit of the host; 0 = none.
 pub type Version = u64;
+
+/// The place of a write or discard of a unit in the order in which they came.
+type Stamp = u64;
 
 /// What a unit of flash holds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Held {
     /// Nothing since the erase.
     Erased,
-    /// A version of a unit of the host.
-    Data { logical: u32, version: Version },
+    /// What a unit of the host has. The spare area says which unit, and which of its writes: it is the same
+    /// for a copy that collection has moved.
+    Data { logical: u32, stamp: Stamp, contents: Contents },
+    /// As that, but its cells were being programmed for another page when power failed: it is known that it
+    /// was there, and it cannot be read.
+    Taken { logical: u32, stamp: Stamp },
     /// A page of the map's journal, or of the map; in the first unit of its page.
-    Map(Rc<MapPage>),
+    Map(Arc<MapPage>),
     /// Padding, and the other units of a page of the map.
     Nothing,
     /// Something whose program or erase was cut off.
     Torn,
+}
+
+/// An entry of the map on flash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Entry {
+    pub(crate) word: u32,
+    /// Of the write that is there, or of the discard.
+    pub(crate) stamp: Stamp,
 }
 
 /// A page of the map's journal or of the map.
@@ -67,7 +81,7 @@ pub(crate) struct MapPage {
     /// The last page of the journal whose entries it has.
     pub(crate) sequence: u64,
     /// Units and where they are, or, of the map, all words of the page from the first on.
-    pub(crate) entries: Vec<(u32, u32)>,
+    pub(crate) entries: Vec<(u32, Entry)>,
 }
 
 /// A change of flash that may not be done yet.
@@ -76,7 +90,16 @@ struct Change {
     begins: u64,
     ends: u64,
     first: u32,
+    is_erase: bool,
     before: Vec<Held>,
+}
+
+/// What a frame was filled with.
+#[derive(Debug, Clone, Copy)]
+struct Filling {
+    at: u64,
+    stamp: Stamp,
+    version: Version,
 }
 
 /// A version in the buffer.
@@ -84,8 +107,8 @@ struct Change {
 struct Buffered {
     frame: u32,
     logical: u32,
-    /// What the frame was filled with, and when; the newest last.
-    versions: Vec<(u64, Version)>,
+    /// What the frame was filled with; the newest last.
+    fillings: Vec<Filling>,
     /// When it is in flash; 0 = not begun.
     done_at: u64,
     /// When the host gave it up.
@@ -94,6 +117,10 @@ struct Buffered {
 }
 
 impl Buffered {
+    fn new(frame: u32, logical: u32, filling: Filling) -> Self {
+        Self { frame, logical, fillings: vec![filling], done_at: 0, dropped_at: 0, released: false }
+    }
+
     /// Whether the host has given it up by `at`.
     fn is_given_up(&self, at: u64) -> bool {
         self.dropped_at != 0 && self.dropped_at <= at
@@ -108,9 +135,9 @@ impl Buffered {
 
 /// An entry of the map that has changed.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct Changed {
     logical: u32,
-    word: u32,
+    entry: Entry,
     /// When its unit is in flash.
     ready_at: u64,
     /// When the page of the journal that has it is; 0 = in none.
@@ -123,15 +150,20 @@ pub struct Recorder {
     units: Vec<Held>,
     changes: Vec<Change>,
     buffered: Vec<Buffered>,
-    entries: Vec<Entry>,
+    changed: Vec<Changed>,
     /// The map of flash as the journal has it.
-    journalled: Vec<u32>,
+    journalled: Vec<Entry>,
+    /// Units of the host for which a corrupt map names a unit of flash that is not theirs.
+    misplaced: BTreeMap<u32, u32>,
     sequence: u64,
+    /// The write or discard that came last.
+    stamp: Stamp,
     entries_per_page: usize,
     words_per_page: usize,
     map_pages: u32,
     program_ns: u64,
     /// What the host writes now.
     version: Version,
-    pub(crate) fault: Option<PlantedFault>,
+    #[cfg(feature = "planted")]
+    fault: Option<PlantedFault>,
 }

@@ -2,13 +2,16 @@
 //!
 //! 1. The capacitors are charged again: from here on a power cut dumps what there is.
 //! 2. The map is read from its newest pages, and what the journal has behind them.
-//! 3. Entries and frames of the dump, if there is one, take their places.
+//! 3. Entries and frames of the dump, if there is one, take their places; a drive without a durable cache
+//!    brings its map up to date from flash instead, and writes that to the journal.
 //! 4. The dump area is cleared. A power cut before leaves it as it was, and the next start begins again.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::cut::Dump;
-use super::{Buffered, Entry, Held, PlantedFault, Recorder, Remains, Version};
+use super::{Anomaly, Changed, Entry, Held, MapPage, PlantedFault, Recorder, Remains, Version};
+use crate::config::{CacheKind, SsdConfig};
 use crate::drive::Ssd;
 use crate::ftl::Location;
 use crate::state::Parts;
@@ -25,23 +28,37 @@ pub struct Restarted {
     pub bytes_missing: u64,
 }
 
-/// A drive that does not start.
+/// The map as its pages and its journal on flash have it.
+struct MapOnFlash {
+    map: Vec<Entry>,
+    /// The last page of the journal.
+    sequence: u64,
+    /// Whether the map's page of that turn is missing.
+    owes_page: bool,
+}
+
+/// A drive that does not start: nothing of it can be read any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RestartError {
-    /// The map names a unit that is not whole, or another's: which unit of the host.
-    MapBroken(u32),
+pub struct RestartError {
+    device: String,
+    logical: u32,
+}
+
+impl RestartError {
+    /// The drive, as [`Ssd::named`] has it.
+    pub fn device(&self) -> &str {
+        &self.device
+    }
 }
 
 impl fmt::Display for RestartError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MapBroken(logical) => {
-                write!(
-                    out,
-                    "the map names a place for unit {logical} that does not hold it; the drive is dead"
-                )
-            }
-        }
+        let Self { device, logical } = self;
+        write!(
+            out,
+            "{device} is dead: its map names a place for unit {logical} that does not hold it, and nothing can be \
+             read; replace it, and take what it held from a copy"
+        )
     }
 }
 
@@ -51,7 +68,7 @@ impl Ssd {
     /// Starts a drive on what a power cut has left. The clock begins at 0.
     ///
     /// # Errors
-    /// [`RestartError`]: the map cannot be trusted.
+    /// [`RestartError`]: the map cannot be trusted, and the drive notices.
     pub fn restart(
         &self,
         state: &mut [u64],
@@ -74,30 +91,34 @@ impl Ssd {
         recorder: &mut Recorder,
         remains: &mut Remains,
     ) -> Result<Restarted, RestartError> {
-        let fault = recorder.fault;
         let dump = remains.dump.clone().unwrap_or_default();
-        if fault == Some(PlantedFault::ClearedTooEarly) {
+        if recorder.is_planted(PlantedFault::ClearedTooEarly) {
             remains.dump = None;
         }
-        let (mut map, sequence, owes_page) = self.map_on_flash(&remains.units, fault);
-        let on_flash = map.clone();
-        // What is in the dumped buffer needs no version of before, and the one that there was may be gone.
-        let superseded = dump.frames.iter().map(|(logical, _)| (*logical, 0));
-        let entries: Vec<(u32, u32)> = dump.entries.iter().copied().chain(superseded).collect();
-        for (logical, word) in &entries {
-            map[*logical as usize] = *word;
-        }
-        *recorder =
-            Recorder { sequence, units: remains.units.clone(), fault, ..Recorder::new(self.config()) };
-        recorder.journalled = on_flash;
-        // What the dump had is in no page of the journal yet.
-        recorder.entries = entries
-            .iter()
-            .map(|(logical, word)| Entry { logical: *logical, word: *word, ready_at: 0, journalled_at: 0 })
-            .collect();
-        self.rebuild(state, &map, remains)?;
-        self.parts(state).ftl.journal.goes_on(sequence, entries.len() as u64, owes_page);
+        recorder.begin(self.config(), remains);
+        let on_flash = self.map_on_flash(&recorder.units, recorder.is_planted(PlantedFault::JournalUnread));
+        (recorder.sequence, recorder.journalled) = (on_flash.sequence, on_flash.map);
+        let changed = if self.config().cache.kind == CacheKind::Durable {
+            // What is in the dumped buffer needs no version of before, and the one that there was may be
+            // gone.
+            let superseded = dump.frames.iter().map(|(logical, _)| (*logical, Entry::default()));
+            dump.entries.iter().copied().chain(superseded).collect()
+        } else {
+            self.roll_forward(recorder, remains)
+        };
+        let mut map: Vec<u32> = recorder.journalled.iter().map(|entry| entry.word).collect();
+        changed.iter().for_each(|(logical, entry)| map[*logical as usize] = entry.word);
+        // What has changed is in no page of the journal yet.
+        let of_start = |(logical, entry)| Changed { logical, entry, ready_at: 0, journalled_at: 0 };
+        let dirty = changed.len() as u64;
+        recorder.changed = changed.into_iter().map(of_start).collect();
+        self.rebuild(state, &map, recorder, &remains.erases)?;
+        self.parts(state).ftl.journal.goes_on(recorder.sequence, dirty, on_flash.owes_page);
         self.restore(state, recorder, &dump);
+        let is_alone = self.config().cache.kind != CacheKind::Durable;
+        if is_alone && !recorder.is_planted(PlantedFault::StartUnjournalled) {
+            self.keep_start(state, recorder);
+        }
         Ok(Restarted {
             frames: dump.frames.len() as u64,
             entries: dump.entries.len() as u64,
@@ -105,15 +126,13 @@ impl Ssd {
         })
     }
 
-    /// The map as its pages and its journal have it, the last page of the journal, and whether the map's page
-    /// of that turn is missing.
-    fn map_on_flash(&self, units: &[Held], fault: Option<PlantedFault>) -> (Vec<u32>, u64, bool) {
-        let mut map = vec![0; self.config().logical_units() as usize];
+    fn map_on_flash(&self, units: &[Held], is_journal_unread: bool) -> MapOnFlash {
+        let mut map = vec![Entry::default(); self.config().logical_units() as usize];
         let pages = self.config().map_pages();
         let mut newest = vec![None; 2 * pages as usize];
         for held in units {
             if let Held::Map(page) = held {
-                let place: &mut Option<std::rc::Rc<super::MapPage>> = &mut newest[page.number as usize];
+                let place: &mut Option<Arc<MapPage>> = &mut newest[page.number as usize];
                 if place.as_ref().is_none_or(|before| before.sequence < page.sequence) {
                     *place = Some(page.clone());
                 }
@@ -122,41 +141,51 @@ impl Ssd {
         let mut has = vec![0; pages as usize];
         for page in newest[pages as usize..].iter().flatten() {
             has[(page.number - pages) as usize] = page.sequence;
-            page.entries.iter().for_each(|(logical, word)| map[*logical as usize] = *word);
+            page.entries.iter().for_each(|(logical, entry)| map[*logical as usize] = *entry);
         }
         let mut journal: Vec<_> = newest[..pages as usize].iter().flatten().collect();
         journal.sort_by_key(|page| page.sequence);
         let last = journal.last().map_or(0, |page| page.sequence).max(has.iter().copied().max().unwrap_or(0));
-        if fault == Some(PlantedFault::JournalUnread) {
+        if is_journal_unread {
             journal.clear();
         }
         // In the order in which they were written: what a page of the map has already is in the journal's
         // newest pages too, or in none.
-        for (logical, word) in journal.iter().flat_map(|page| &page.entries) {
-            map[*logical as usize] = *word;
+        for (logical, entry) in journal.iter().flat_map(|page| &page.entries) {
+            map[*logical as usize] = *entry;
         }
         let turn = last.saturating_sub(1) % u64::from(pages);
-        (map, last, has[turn as usize] < last)
+        MapOnFlash { map, sequence: last, owes_page: has[turn as usize] < last }
     }
 
     /// Makes the state of flash as it is, with this map of the host's units.
-    fn rebuild(&self, state: &mut [u64], map: &[u32], remains: &Remains) -> Result<(), RestartError> {
+    fn rebuild(
+        &self,
+        state: &mut [u64],
+        map: &[u32],
+        recorder: &mut Recorder,
+        erases: &[u32],
+    ) -> Result<(), RestartError> {
         state.fill(0);
-        self.prepare_restart(state, &remains.erases, |unit| remains.units[unit as usize] != Held::Erased);
+        let units = &recorder.units;
+        self.prepare_restart(state, erases, |unit| units[unit as usize] != Held::Erased);
         let mut parts = self.parts(state);
+        let is_believed = self.config().shows(Anomaly::CorruptMap) && !self.config().shows(Anomaly::Dead);
         for (logical, word) in map.iter().enumerate() {
             let logical = logical as u32;
             let Location::Flash(unit) = Location::of(*word) else { continue };
-            let held = &remains.units[unit as usize];
-            if !matches!(held, Held::Data { logical: owner, .. } if *owner == logical) {
-                return Err(RestartError::MapBroken(logical));
+            if units[unit as usize].is_of(logical) {
+                parts.ftl.adopt(logical, unit);
+            } else if is_believed {
+                recorder.misplaced.insert(logical, unit);
+            } else {
+                return Err(RestartError { device: self.name().to_owned(), logical });
             }
-            parts.ftl.adopt(logical, unit);
         }
         // The newest page of each kind stays; older ones are garbage.
         let first = self.config().logical_units();
         let mut newest: std::collections::BTreeMap<u32, (u64, u32)> = std::collections::BTreeMap::new();
-        for (unit, held) in remains.units.iter().enumerate() {
+        for (unit, held) in units.iter().enumerate() {
             if let Held::Map(page) = held {
                 let place = newest.entry(page.number).or_insert((page.sequence, unit as u32));
                 *place = (*place).max((page.sequence, unit as u32));
@@ -168,6 +197,14 @@ impl Ssd {
         }
         parts.ftl.adopted();
         Ok(())
+    }
+
+    /// Writes to the journal what the map was brought up to date by; commands wait for that. The host has
+    /// read it: given up and erased, it must not be followed by what was there before it.
+    fn keep_start(&self, state: &mut [u64], recorder: &mut Recorder) {
+        let Parts { words, mut ftl, .. } = self.parts(state);
+        ftl.record = Some(recorder);
+        words.flushed_at = ftl.flush_journal(self.config().map_pages(), self.config().logical_units(), 0);
     }
 
     /// Puts the frames of a dump into the buffer.
@@ -187,34 +224,26 @@ impl Ssd {
             let number = words.filled;
             let frame = ftl.frames.number(number);
             self.fill_frame(words, &mut ftl, 0, logical, 0);
-            let versions = vec![(0, version)];
             at.insert(logical, frame);
-            recorder.buffered.push(Buffered {
-                frame,
-                logical,
-                versions,
-                done_at: 0,
-                dropped_at: 0,
-                released: false,
-            });
+            recorder.filled(frame, logical, 0);
         }
     }
 }
 
 impl Recorder {
-    /// The version of a unit that a read gets at the end of all that was entered. 0 if there is none.
-    pub fn read(&self, ssd: &Ssd, state: &mut [u64], logical: u32) -> Result<Version, String> {
-        match ssd.parts(state).ftl.location(logical) {
-            Location::Nowhere => Ok(0),
-            Location::Buffer(frame) => {
-                let newest = self.buffered.iter().rev().find(|buffered| buffered.frame == frame);
-                let version = newest.and_then(|buffered| buffered.versions.last());
-                version.map(|(_, version)| *version).ok_or_else(|| format!("frame {frame} has nothing"))
-            }
-            Location::Flash(unit) => match &self.units[unit as usize] {
-                Held::Data { logical: owner, version } if *owner == logical => Ok(*version),
-                other => Err(format!("unit {unit} of flash has {other:?}")),
-            },
-        }
+    /// Begins anew with flash as it is.
+    fn begin(&mut self, config: &SsdConfig, remains: &Remains) {
+        let mut fresh = Self::new(config);
+        (fresh.units, fresh.stamp) = (remains.units.clone(), remains.stamp);
+        #[cfg(feature = "planted")]
+        fresh.plant(self.fault);
+        *self = fresh;
+    }
+}
+
+impl Held {
+    /// Whether it is, or was before it was taken along, of this unit of the host.
+    fn is_of(&self, unit: u32) -> bool {
+        matches!(self, Self::Data { logical, .. } | Self::Taken { logical, .. } if *logical == unit)
     }
 }
