@@ -1,11 +1,12 @@
 //! The condition that a drive is in when work begins.
 
+use bytemuck::Zeroable;
 use mezzanine_ground::random::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
-use crate::ftl::{MAP, MOVED};
-use crate::state::Parts;
+use crate::ftl::{Frame, MAP, MOVED};
+use crate::state::{Parts, Words};
 
 use super::Ssd;
 
@@ -102,8 +103,9 @@ impl Ssd {
         parts.ftl.clock.settle();
         parts.ftl.clock.format(parts.ftl.array.planes);
         parts.ftl.journal.settle();
-        let words = &mut *parts.words;
-        (words.now, words.link_free_at, words.flushed_at, words.completed_at) = (0, 0, 0, 0);
+        // The buffer is as one that was never used: no frame of it has been in use until a time of before.
+        parts.ftl.frames.fill(Frame::zeroed());
+        *parts.words = Words { made: parts.words.made, ..Words::zeroed() };
         *parts.ftl.counters = Counters::default();
     }
 }
