@@ -36,6 +36,10 @@ mod model;
 
 mod work;
 
+pub mod load;
+
+pub mod fit;
+
 pub mod three_tier;
 
 pub use config::{
