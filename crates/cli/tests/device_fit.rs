@@ -30,6 +30,8 @@ fn a_probe_becomes_a_model_that_a_simulation_takes() {
     let named = |name: &str| parameters.iter().find(|one| one["name"] == name).unwrap();
     assert_eq!(named("cache.kind")["value"], "durable");
     assert_eq!(named("cache.flush")["value"], "drain");
+    // Flash is faster than the link, so that no burst fills the buffer.
+    assert_eq!(named("cache.buffer_bytes")["determined"], false);
     // Nobody has written over the whole drive.
     assert_eq!(named("geometry (erase unit)")["determined"], false);
     let run = ["sim", "run", "--pages", "20000", "--clients", "20", "--pool", "2.5MB", "--flash", "13MB"];

@@ -11,6 +11,8 @@ use crate::load::{Load, LoadKind, Measured};
 const SAME_SHARE: f64 = 0.05;
 /// A fixed time of the firmware is kept if no column is further off, as a logarithm.
 const AFFINE_OFF_MAX: f64 = 0.08;
+/// A burst has waited for flash if its requests take so many times as long as those of the shortest.
+const SLOWER_MIN: f64 = 1.1;
 /// What flash takes for a page at least, in microseconds, where it was not seen.
 const FASTEST_PROGRAM_US: f64 = 100.0;
 /// The smallest and the largest buffer that is tried, as powers of two.
@@ -103,7 +105,10 @@ fn off(draft: &Draft, facts: &Facts, rows: &[&Measured], bytes: f64) -> f64 {
 /// where flash is faster than the link, no burst ever fills it.
 pub(super) fn fit_buffer(draft: &mut Draft, measured: &Measurements) -> bool {
     let rows: Vec<&Measured> = large_bursts().filter_map(|load| measured.row(load)).collect();
-    if rows.is_empty() || draft.kind == CacheKind::None {
+    let latencies = rows.iter().map(|row| row.latency_us_mean);
+    let (least, most) = latencies.fold((f64::MAX, 0.0), |(least, most), us| (us.min(least), us.max(most)));
+    // As long as no burst is slower than a short one, none has filled any buffer.
+    if rows.is_empty() || draft.kind == CacheKind::None || most < SLOWER_MIN * least {
         return false;
     }
     by_size(draft, |draft, bytes| off(draft, &measured.facts, &rows, bytes))
