@@ -38,6 +38,10 @@ mod kept;
 
 mod work;
 
+pub mod load;
+
+pub mod fit;
+
 pub mod three_tier;
 
 pub use config::{

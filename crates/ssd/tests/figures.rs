@@ -43,3 +43,20 @@ fn models_reproduce_their_figures() {
     }
     assert_eq!(models, 3);
 }
+
+#[test]
+fn a_drive_that_was_prepared_takes_its_first_writes_like_a_fresh_one() {
+    let config = Ssd::of_model(&model::find("durassd").unwrap()).unwrap().unwrap().config().clone();
+    let ssd = Ssd::new(config.with_blocks_per_plane(16).unwrap()).unwrap();
+    let first = |condition| {
+        let ssd = ssd.clone().beginning(condition);
+        let mut state = ssd.idle();
+        let write = |number: u64| ssd.operation(OperationKind::Write, 4096 * number, 4096);
+        let mut done =
+            |number| ssd.submit(&mut state, 0, write(number)).unwrap().ticket.completion().unwrap();
+        (done(0), done(1))
+    };
+    // What was done to prepare it took no time.
+    assert_eq!(first(Condition::Filled), first(Condition::Fresh));
+    assert_eq!(first(Condition::Steady), first(Condition::Fresh));
+}

@@ -1,5 +1,6 @@
 //! `mezz device`: drives that are there, drives that are modelled, and what both do.
 
+mod fit;
 mod list;
 mod measure;
 mod probe;
@@ -51,6 +52,9 @@ pub(crate) enum DeviceVerb {
     /// Find out what fsync costs on a device, what it promises, and what that means for databases.
     #[command(after_help = PROBE_EXAMPLES)]
     Probe(probe::ProbeArgs),
+    /// Turn the result of a probe into a model of the drive.
+    #[command(after_help = fit::FIT_EXAMPLES)]
+    Fit(fit::FitArgs),
 }
 
 /// The options of `device bench`.
@@ -126,6 +130,7 @@ pub(crate) fn run(verb: &DeviceVerb, json: bool) -> Result<(), Failure> {
         DeviceVerb::List => list(json),
         DeviceVerb::Bench(args) => bench(args, json),
         DeviceVerb::Probe(args) => probe::run(args, json),
+        DeviceVerb::Fit(args) => fit::run(args, json),
     }
 }
 

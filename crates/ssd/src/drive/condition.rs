@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
 use crate::ftl::{Frame, MAP, MOVED};
-use crate::state::Parts;
+use crate::state::{Parts, Words};
 
 use super::Ssd;
 
@@ -134,12 +134,10 @@ impl Ssd {
         parts.ftl.clock.settle();
         parts.ftl.clock.format(parts.ftl.array.planes);
         parts.ftl.journal.settle();
-        // All frames are free, and nobody waits for what was in them.
+        // The buffer is as one that was never used: no frame of it has been in use until a time of before.
         parts.ftl.frames.fill(Frame::zeroed());
         parts.queue.settle();
-        let words = &mut *parts.words;
-        (words.now, words.link_free_at, words.flushed_at, words.completed_at) = (0, 0, 0, 0);
-        (words.free_from, words.settled_at) = (0, 0);
+        *parts.words = Words { made: parts.words.made, ..Words::zeroed() };
         *parts.ftl.counters = Counters::default();
     }
 }

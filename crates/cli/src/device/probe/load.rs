@@ -4,8 +4,11 @@
 
 use std::time::Duration;
 
+use mezzanine_ssd::load::Observer;
 use mezzanine_workload::Histogram;
 use serde::Serialize;
+
+pub(super) use mezzanine_ssd::load::{Load, LoadKind};
 
 /// Writes per fsync of Table 1; the last column has none at all.
 pub(super) const WRITES_PER_FSYNC: [u64; 8] = [1, 4, 8, 16, 32, 64, 128, 256];
@@ -18,62 +21,12 @@ pub(super) const GROUP_PAGES: [u64; 5] = [1, 4, 16, 64, 256];
 /// The largest request.
 pub(super) const REQUEST_BYTES_MAX: u64 = LOG_PAGE_BYTES * GROUP_PAGES[GROUP_PAGES.len() - 1];
 
-/// What the clients of a load do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum LoadKind {
-    /// Writes at random places.
-    RandomWrite,
-    /// Reads at random places.
-    RandomRead,
-    /// Writes one after the other, each followed by fdatasync: `wal_sync_method = fdatasync`.
-    LogFdatasync,
-    /// Writes one after the other to a file that was opened with O_DSYNC: `wal_sync_method = open_datasync`.
-    LogDsync,
-    /// Writes one after the other, each followed by a flush: the groups of a tier.
-    GroupWrite,
-}
-
-/// One load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) struct Load {
-    pub(super) kind: LoadKind,
-    /// Size of a request.
-    pub(super) request_bytes: u64,
-    /// Null for none.
-    pub(super) writes_per_fsync: Option<u64>,
-    /// Requests in flight.
-    pub(super) clients: usize,
-}
-
-impl Load {
-    pub(super) fn is_random(self) -> bool {
-        matches!(self.kind, LoadKind::RandomWrite | LoadKind::RandomRead)
-    }
-
-    /// What a person calls it.
-    pub(super) fn describe(self) -> String {
-        let size = format!("{} KiB", self.request_bytes / 1024);
-        match (self.kind, self.writes_per_fsync, self.clients) {
-            (LoadKind::RandomWrite, Some(writes), _) => format!("writes of {size}, {writes} per fsync"),
-            (LoadKind::RandomWrite, None, 1) => format!("writes of {size}, no fsync"),
-            (LoadKind::RandomWrite, None, clients) => format!("writes of {size}, {clients} clients"),
-            (LoadKind::RandomRead, _, clients) => format!("reads of {size}, {clients} clients"),
-            (LoadKind::LogFdatasync, ..) => format!("a log of {size}, fdatasync"),
-            (LoadKind::LogDsync, ..) => format!("a log of {size}, O_DSYNC"),
-            (LoadKind::GroupWrite, ..) => format!("groups of {size}, flushed"),
-        }
-    }
-}
-
 /// All loads in the order in which they are measured; `clients` is how many there are where there are
 /// several.
 pub(super) fn loads(clients: usize) -> Vec<Load> {
     let load = |kind, request_bytes, writes_per_fsync, clients| Load {
-        kind,
-        request_bytes,
         writes_per_fsync,
-        clients,
+        ..Load::new(kind, request_bytes, clients)
     };
     let mut loads = Vec::new();
     for bytes in PAGE_BYTES {
@@ -98,8 +51,35 @@ pub(super) fn loads(clients: usize) -> Vec<Load> {
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) requests: Histogram,
+    /// Of these, the reads.
+    pub(super) reads: Histogram,
     pub(super) fsyncs: Histogram,
     pub(super) time: Duration,
+}
+
+impl Seen {
+    /// Adds what another client saw.
+    pub(super) fn merge(&mut self, other: &Seen) {
+        self.requests.merge(&other.requests);
+        self.reads.merge(&other.reads);
+        self.fsyncs.merge(&other.fsyncs);
+        self.time = self.time.max(other.time);
+    }
+}
+
+impl Observer for Seen {
+    fn read(&mut self, took: Duration) {
+        self.requests.record(took);
+        self.reads.record(took);
+    }
+
+    fn write(&mut self, took: Duration) {
+        self.requests.record(took);
+    }
+
+    fn fsync(&mut self, took: Duration) {
+        self.fsyncs.record(took);
+    }
 }
 
 /// What came out of a load.
@@ -116,6 +96,8 @@ pub(super) struct Row {
     pub(super) latency_us_mean: f64,
     pub(super) latency_us_p50: f64,
     pub(super) latency_us_p99: f64,
+    /// Of the reads of a mixed load; null for all others.
+    pub(super) read_us_mean: Option<f64>,
     /// Fsyncs that were asked for.
     pub(super) fsyncs: u64,
     /// Null without fsyncs.
@@ -141,6 +123,8 @@ impl Row {
             latency_us_mean: us(seen.requests.mean()),
             latency_us_p50: us(seen.requests.quantile(0.5)),
             latency_us_p99: us(seen.requests.quantile(0.99)),
+            read_us_mean: (load.kind == LoadKind::Mixed && seen.reads.count() > 0)
+                .then_some(us(seen.reads.mean())),
             fsyncs: seen.fsyncs.count(),
             fsync_us_mean: fsync(seen.fsyncs.mean()),
             fsync_us_p50: fsync(seen.fsyncs.quantile(0.5)),

@@ -6,6 +6,7 @@
 //! it a text (`text`), a page (`page`) or JSON.
 
 mod load;
+mod plan;
 mod subject;
 
 mod modelled;
@@ -21,10 +22,8 @@ mod page;
 mod text;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
-use indicatif::ProgressBar;
 use mezzanine_device::model::{Mechanism, Model};
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_report::{Machine, now_utc};
@@ -36,12 +35,15 @@ use crate::output;
 use crate::size::Size;
 use advice::Advice;
 use findings::{Findings, FlushPath, TargetKind};
-use load::{PAGE_BYTES, REQUEST_BYTES_MAX, Row, loads};
+use load::{PAGE_BYTES, REQUEST_BYTES_MAX, Row};
 use modelled::ModelledDrive;
-use subject::{RealDevice, Subject};
+use plan::{Measured, Plan, Stopped, measure_all};
+use subject::RealDevice;
 use system::System;
 use target::Opened;
 
+/// The number of what a probe prints as JSON. One that knows nothing of fits has none.
+pub(super) const FORMAT: u32 = 2;
 /// What is written over unless told otherwise.
 const SPAN_BYTES: u64 = 1 << 30;
 /// The largest request has to fit in a few times.
@@ -58,9 +60,14 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "SIZE", value_parser = span)]
     size: Option<Size>,
 
-    /// Time of each of the 40 loads.
+    /// Time of each of the loads: 40 for the tables, 21 for a fit.
     #[arg(long, default_value_t = 1.0, value_parser = super::load_seconds)]
     seconds: f64,
+
+    /// Afterwards, write over the whole drive several times, for `mezz device fit` to find its erase unit and
+    /// its spare space.
+    #[arg(long)]
+    whole: bool,
 
     /// Requests in flight where there are many.
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(2..=CLIENTS_MAX as i64))]
@@ -84,12 +91,17 @@ fn span(text: &str) -> Result<Size, String> {
 /// The result.
 #[derive(Debug, Serialize)]
 struct Probe {
+    format: u32,
     target: String,
     kind: TargetKind,
     description: String,
+    /// Of the whole drive; null for a file.
+    capacity_bytes: Option<u64>,
     span_bytes: u64,
     seconds: f64,
     seed: u64,
+    /// Whether writes that are to be durable go through the cache alone, and not with a flush.
+    fua: bool,
     /// Whether transfers went past the page cache; true of a model.
     direct: bool,
     date: String,
@@ -100,6 +112,10 @@ struct Probe {
     /// What becomes of an fsync.
     flushes: FlushPath,
     rows: Vec<Row>,
+    /// Loads that tell one parameter of a drive from another, for `mezz device fit`.
+    identifying: Vec<Row>,
+    /// Those over the whole drive, if it was to be written over.
+    collection: Vec<Row>,
     /// Why not all loads were measured; null if they were.
     stopped: Option<String>,
     advice: Vec<Advice>,
@@ -109,23 +125,13 @@ struct Probe {
 struct About {
     kind: TargetKind,
     description: String,
+    capacity_bytes: Option<u64>,
     span_bytes: u64,
+    fua: bool,
     direct: bool,
     system: System,
     /// What a model says.
     volatile_cache: Option<bool>,
-}
-
-/// How far the measuring got.
-struct Measured {
-    rows: Vec<Row>,
-    stopped: Option<Stopped>,
-}
-
-/// A device that answered no more.
-struct Stopped {
-    during: String,
-    error: DeviceError,
 }
 
 pub(super) fn run(args: &ProbeArgs, json: bool) -> Result<(), Failure> {
@@ -134,6 +140,10 @@ pub(super) fn run(args: &ProbeArgs, json: bool) -> Result<(), Failure> {
     }
     let path = Path::new(&args.target);
     let is_path = args.target.contains('/') || path.exists();
+    if args.whole && is_path && !args.target.ends_with(".toml") && !path.exists() {
+        return Err(Failure::usage("--whole", format!("{} would be a file, and no drive", path.display()))
+            .next("name a block device or a model"));
+    }
     let (about, measured) = if !is_path || args.target.ends_with(".toml") {
         probe_model(args, super::find_model(&args.target)?)?
     } else if target::is_block_device(path)? {
@@ -159,7 +169,9 @@ pub(super) fn run(args: &ProbeArgs, json: bool) -> Result<(), Failure> {
 
 /// What ended a probe early, and how far it had come.
 fn failure(args: &ProbeArgs, probe: &Probe, stopped: &Stopped) -> Failure {
-    let (done, all) = (probe.rows.len(), loads(args.clients.into()).len());
+    let plan = Plan::of(args, probe.capacity_bytes);
+    let done = probe.rows.len() + probe.identifying.len() + probe.collection.len();
+    let all = plan.loads();
     let reason = format!(
         "it failed during {}, after {done} of {all} loads: {}",
         stopped.during,
@@ -178,14 +190,17 @@ fn failure(args: &ProbeArgs, probe: &Probe, stopped: &Stopped) -> Failure {
 }
 
 fn conclude(args: &ProbeArgs, about: About, measured: Measured) -> (Probe, Option<Stopped>) {
-    let Measured { rows, stopped } = measured;
+    let Measured { rows, identifying, collection, stopped } = measured;
     let findings =
         Findings::of(about.kind, stopped.is_none(), about.direct, &about.system, about.volatile_cache, &rows);
     let probe = Probe {
+        format: FORMAT,
         target: args.target.clone(),
         kind: about.kind,
         description: about.description,
+        capacity_bytes: about.capacity_bytes,
         span_bytes: about.span_bytes,
+        fua: about.fua,
         seconds: args.seconds,
         seed: args.seed,
         direct: about.direct,
@@ -195,6 +210,8 @@ fn conclude(args: &ProbeArgs, about: About, measured: Measured) -> (Probe, Optio
         volatile_cache: findings.volatile_cache,
         flushes: findings.flushes,
         rows,
+        identifying,
+        collection,
         stopped: stopped.as_ref().map(|stopped| format!("{}: {}", stopped.during, chain(&stopped.error))),
         advice: advice::advise(&findings),
     };
@@ -211,11 +228,15 @@ fn probe_model(args: &ProbeArgs, model: Model) -> Result<(About, Measured), Fail
     let span_bytes = whole_pages(args.size.map_or(standard, |size| size.0).min(model.capacity_bytes));
     check_span(&args.target, span_bytes)?;
     let mut drive = ModelledDrive::new(timing, span_bytes, is_flash);
-    let measured = measure_all(args, &mut drive, if is_flash { span_bytes } else { 0 });
+    let capacity_bytes = Some(whole_pages(model.capacity_bytes));
+    let plan = Plan::of(args, capacity_bytes);
+    let measured = measure_all(args, &plan, &mut drive, span_bytes, is_flash);
     let about = About {
         kind: TargetKind::Model,
         description: format!("{} (a model, in virtual time)", model.title),
+        capacity_bytes,
         span_bytes,
+        fua: is_flash,
         direct: true,
         system: System::default(),
         volatile_cache: Some(model.volatile_cache),
@@ -226,42 +247,51 @@ fn probe_model(args: &ProbeArgs, model: Model) -> Result<(About, Measured), Fail
 fn probe_new_file(args: &ProbeArgs, path: &Path) -> Result<(About, Measured), Failure> {
     let span_bytes = whole_pages(args.size.map_or(SPAN_BYTES, |size| size.0));
     let opened = target::new_file(path, span_bytes)?;
-    let measured = measure_real(args, &opened, span_bytes);
+    let measured = measure_real(args, &Plan::of(args, None), &opened, span_bytes);
     let description = format!("{} (a new file, gone again)", path.display());
-    Ok((about_real(opened, TargetKind::NewFile, description, span_bytes), measured))
+    Ok((about_real(opened, TargetKind::NewFile, description, None, span_bytes), measured))
 }
 
 fn probe_block_device(args: &ProbeArgs, path: &Path) -> Result<(About, Measured), Failure> {
     let wanted = args.size.map_or(SPAN_BYTES, |size| size.0);
     let looking = output::spinner(&format!("looking for data on {}", path.display()));
-    let opened = target::block_device(path, wanted);
+    let opened = target::block_device(path, if args.whole { u64::MAX } else { wanted });
     looking.finish_and_clear();
     let opened = opened?;
     let span_bytes = whole_pages(wanted.min(opened.device.len()));
     check_span(&args.target, span_bytes)?;
-    let measured = measure_real(args, &opened, span_bytes);
+    let capacity_bytes = Some(whole_pages(opened.device.len()));
+    let measured = measure_real(args, &Plan::of(args, capacity_bytes), &opened, span_bytes);
     if measured.stopped.is_none() {
         let clearing = output::spinner(&format!("clearing {}", path.display()));
-        let cleared = target::clear(&opened.device, span_bytes);
+        let written = if args.whole { opened.device.len() } else { span_bytes };
+        let cleared = target::clear(&opened.device, written);
         clearing.finish_and_clear();
         if let Err(error) = cleared {
             output::note(&format!("{}: noise of the probe stays there: {}", path.display(), chain(&error)));
         }
     }
     let description = format!("{} (a block device that held nothing)", path.display());
-    Ok((about_real(opened, TargetKind::BlockDevice, description, span_bytes), measured))
+    Ok((about_real(opened, TargetKind::BlockDevice, description, capacity_bytes, span_bytes), measured))
 }
 
-fn about_real(opened: Opened, kind: TargetKind, description: String, span_bytes: u64) -> About {
+fn about_real(
+    opened: Opened,
+    kind: TargetKind,
+    description: String,
+    capacity_bytes: Option<u64>,
+    span_bytes: u64,
+) -> About {
+    let fua = opened.synchronous.is_some() && opened.system.fua() == Some(true);
     let (direct, system) = (opened.device.is_direct(), opened.system);
-    About { kind, description, span_bytes, direct, system, volatile_cache: None }
+    About { kind, description, capacity_bytes, span_bytes, fua, direct, system, volatile_cache: None }
 }
 
-fn measure_real(args: &ProbeArgs, opened: &Opened, span_bytes: u64) -> Measured {
+fn measure_real(args: &ProbeArgs, plan: &Plan, opened: &Opened, span_bytes: u64) -> Measured {
     let synchronous = opened.synchronous.as_ref().and_then(|file| file.try_clone().ok());
     let mut subject =
         RealDevice::new(&opened.device, synchronous, span_bytes, || opened.system.flushes_counted());
-    measure_all(args, &mut subject, span_bytes)
+    measure_all(args, plan, &mut subject, span_bytes, true)
 }
 
 /// As many bytes as are whole pages of the largest size.
@@ -276,40 +306,6 @@ fn check_span(target: &str, span_bytes: u64) -> Result<(), Failure> {
     }
     let reason = format!("it has {} where the largest loads need {}", Size(span_bytes), Size(SPAN_BYTES_MIN));
     Err(Failure::refused(target, reason).next("probe a larger device"))
-}
-
-/// Fills the first `fill_bytes` and runs all loads, until one fails.
-fn measure_all(args: &ProbeArgs, subject: &mut dyn Subject, fill_bytes: u64) -> Measured {
-    let all = loads(args.clients.into());
-    // Progress in thousandths of a load; to fill takes as much of the bar as four of them.
-    let (load_steps, fill_steps) = (1000, 4000);
-    let bar =
-        output::progress(fill_steps + load_steps * all.len() as u64, &format!("filling {}", args.target));
-    let mut measured = Measured { rows: Vec::new(), stopped: None };
-    if fill_bytes > 0 {
-        let filled = subject.fill(&mut |bytes| bar.set_position(fill_steps * bytes / fill_bytes.max(1)));
-        if let Err(error) = filled {
-            measured.stopped = Some(Stopped { during: "filling".to_owned(), error });
-        }
-    }
-    for (number, load) in (0..).zip(&all) {
-        if measured.stopped.is_some() {
-            break;
-        }
-        begin(&bar, fill_steps + load_steps * number, &load.describe());
-        let time = Duration::from_secs_f64(args.seconds);
-        match subject::measure(subject, *load, time, args.seed.wrapping_add(number)) {
-            Ok(row) => measured.rows.push(row),
-            Err(error) => measured.stopped = Some(Stopped { during: load.describe(), error }),
-        }
-    }
-    bar.finish_and_clear();
-    measured
-}
-
-fn begin(bar: &ProgressBar, position: u64, what: &str) {
-    bar.set_position(position);
-    bar.set_message(what.to_owned());
 }
 
 #[cfg(test)]
@@ -366,11 +362,14 @@ mod tests {
         let span_bytes = SPAN_BYTES_MIN;
         let device = Vanishing { inner: MemoryDevice::new(span_bytes), left: AtomicU64::new(requests) };
         let mut subject = RealDevice::new(&device, None, span_bytes, || None);
-        let measured = measure_all(&args, &mut subject, span_bytes);
+        let plan = Plan::of(&args, None);
+        let measured = measure_all(&args, &plan, &mut subject, span_bytes, true);
         let about = About {
             kind: TargetKind::BlockDevice,
             description: String::new(),
+            capacity_bytes: None,
             span_bytes,
+            fua: false,
             direct: true,
             system: System::default(),
             volatile_cache: None,
@@ -379,7 +378,7 @@ mod tests {
         if let Some(stopped) = &stopped {
             let said = failure(&args, &probe, stopped).to_string();
             assert!(
-                said.contains("of 40 loads") && said.contains("dmesg") && said.contains("noise"),
+                said.contains("of 61 loads") && said.contains("dmesg") && said.contains("noise"),
                 "{said}"
             );
         }
@@ -388,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_device_that_vanishes_keeps_what_was_measured_before() {
-        let fill = SPAN_BYTES_MIN / subject::FILL_BYTES + 1;
+        let fill = SPAN_BYTES_MIN / mezzanine_ssd::load::FILL_BYTES + 1;
         let (whole, stopped) = probe(u64::MAX);
         assert!(stopped.is_none() && whole.stopped.is_none());
         assert_eq!(whole.rows.len(), 40);

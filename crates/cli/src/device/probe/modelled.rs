@@ -1,152 +1,47 @@
 //! A modelled drive under the loads, in virtual time: figures do not depend on the machine.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mezzanine_device::DeviceError;
-use mezzanine_device::model::{Operation, OperationKind, Progress, Ticket, Timing};
-use mezzanine_ground::random::Random;
+use mezzanine_device::model::Timing;
+use mezzanine_ssd::load::VirtualDrive;
 
-use super::load::{Load, LoadKind, Seen};
-use super::subject::{FILL_BYTES, Subject};
+use super::load::{Load, Seen};
+use super::subject::Subject;
 
-/// A modelled drive with its state and its clock.
+/// A modelled drive, of which so many bytes are measured.
 pub(super) struct ModelledDrive {
-    timing: Arc<dyn Timing>,
-    state: Box<[u64]>,
-    now: u64,
+    drive: VirtualDrive,
     span_bytes: u64,
-    /// Whether it carries writes through its cache by itself; for others the host flushes after them.
-    has_fua: bool,
 }
 
 impl ModelledDrive {
+    /// `has_fua`: whether it carries writes through its cache by itself; for others the host flushes after
+    /// them.
     pub(super) fn new(timing: Arc<dyn Timing>, span_bytes: u64, has_fua: bool) -> ModelledDrive {
-        ModelledDrive { state: timing.idle(), timing, now: 0, span_bytes, has_fua }
-    }
-
-    /// Submits an operation when there is room for it.
-    fn submit(&mut self, operation: Operation) -> Ticket {
-        loop {
-            match self.timing.submit(&mut self.state, self.now, operation) {
-                Ok(submitted) => return submitted.ticket,
-                Err(full) => self.now = full.not_before.max(self.now + 1),
-            }
-        }
-    }
-
-    /// Lets time go by until an operation that is alone is complete; returns how long it took.
-    fn carry_out(&mut self, operation: Operation) -> Duration {
-        let began = self.now;
-        let mut ticket = self.submit(operation);
-        loop {
-            match self.timing.progress(&mut self.state, self.now, &mut ticket) {
-                Progress::At(at) => {
-                    self.now = self.now.max(at);
-                    return Duration::from_nanos(self.now - began);
-                }
-                Progress::NotBefore(at) => self.now = at.max(self.now + 1),
-            }
-        }
-    }
-
-    fn operation(&self, load: Load, place: u64) -> Operation {
-        let kind = if load.kind == LoadKind::RandomRead { OperationKind::Read } else { OperationKind::Write };
-        let operation = self.timing.operation(kind, place * load.request_bytes, load.request_bytes);
-        Operation { through: load.kind == LoadKind::LogDsync, ..operation }
-    }
-
-    fn one_client(&mut self, load: Load, until: u64, seed: u64) -> Seen {
-        let (mut seen, mut random) = (Seen::default(), Random::new(seed));
-        let places = self.span_bytes / load.request_bytes;
-        let began = self.now;
-        let mut number = 0;
-        while self.now < until || load.writes_per_fsync.is_some_and(|writes| number % writes != 0) {
-            let place = if load.is_random() { random.below(places) } else { number % places };
-            let operation = self.operation(load, place);
-            let mut took = self.carry_out(operation);
-            if load.kind == LoadKind::LogDsync && !self.has_fua {
-                took += self.carry_out(Operation::FLUSH);
-            }
-            seen.requests.record(took);
-            number += 1;
-            if load.writes_per_fsync.is_some_and(|writes| number % writes == 0) {
-                seen.fsyncs.record(self.carry_out(Operation::FLUSH));
-            }
-        }
-        seen.time = Duration::from_nanos(self.now - began);
-        seen
-    }
-
-    /// Clients that submit their next request when the one before is complete.
-    fn many_clients(&mut self, load: Load, until: u64, seed: u64) -> Seen {
-        let (mut seen, mut random) = (Seen::default(), Random::new(seed));
-        let places = self.span_bytes / load.request_bytes;
-        let began = self.now;
-        // When to look at which client next; a client without a ticket has yet to submit.
-        let mut look: BinaryHeap<_> = (0..load.clients).map(|client| Reverse((began, client))).collect();
-        let mut clients: Vec<(u64, Option<Ticket>)> = vec![(began, None); load.clients];
-        while let Some(Reverse((now, client))) = look.pop() {
-            self.now = self.now.max(now);
-            let (since, ticket) = &mut clients[client];
-            let Some(under_way) = ticket else {
-                if now >= until {
-                    continue;
-                }
-                let operation = self.operation(load, random.below(places));
-                match self.timing.submit(&mut self.state, self.now, operation) {
-                    Ok(submitted) => {
-                        *ticket = Some(submitted.ticket);
-                        look.push(Reverse((self.now, client)));
-                    }
-                    Err(full) => look.push(Reverse((full.not_before.max(self.now + 1), client))),
-                }
-                continue;
-            };
-            match self.timing.progress(&mut self.state, self.now, under_way) {
-                Progress::At(at) if at <= self.now => {
-                    seen.requests.record(Duration::from_nanos(self.now - *since));
-                    (*since, *ticket) = (self.now, None);
-                    look.push(Reverse((self.now, client)));
-                }
-                Progress::At(at) => {
-                    *ticket = Some(Ticket::known(at));
-                    look.push(Reverse((at, client)));
-                }
-                Progress::NotBefore(at) => look.push(Reverse((at.max(self.now + 1), client))),
-            }
-        }
-        seen.time = Duration::from_nanos(self.now - began);
-        seen
+        ModelledDrive { drive: VirtualDrive::new(timing, has_fua), span_bytes }
     }
 }
 
 impl Subject for ModelledDrive {
+    fn use_bytes(&mut self, span_bytes: u64) {
+        self.span_bytes = span_bytes;
+    }
+
     fn fill(&mut self, filled: &mut dyn FnMut(u64)) -> Result<(), DeviceError> {
-        let mut offset = 0;
-        while offset < self.span_bytes {
-            let len = FILL_BYTES.min(self.span_bytes - offset);
-            let operation = self.timing.operation(OperationKind::Write, offset, len);
-            self.carry_out(operation);
-            offset += len;
-            filled(offset);
-        }
-        self.settle()
+        self.drive.fill(self.span_bytes, filled);
+        Ok(())
     }
 
     fn run(&mut self, load: Load, time: Duration, seed: u64) -> Result<Seen, DeviceError> {
-        let until = self.now + time.as_nanos() as u64;
-        Ok(if load.clients == 1 {
-            self.one_client(load, until, seed)
-        } else {
-            self.many_clients(load, until, seed)
-        })
+        let mut seen = Seen::default();
+        seen.time = self.drive.run(load, self.span_bytes, time, seed, &mut seen);
+        Ok(seen)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.carry_out(Operation::FLUSH);
+    fn settle(&mut self, rest: Duration) -> Result<(), DeviceError> {
+        self.drive.settle(rest);
         Ok(())
     }
 
@@ -160,7 +55,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use mezzanine_device::model;
 
-    use super::super::load::{Row, Rows, loads};
+    use super::super::load::{LoadKind, Row, Rows, loads};
     use super::super::subject::measure;
     use super::*;
 
@@ -170,7 +65,10 @@ mod tests {
         let mut drive = ModelledDrive::new(timing, span, name == "durassd");
         drive.fill(&mut |_| {}).unwrap();
         let time = Duration::from_millis(300);
-        loads(128).into_iter().map(|load| measure(&mut drive, load, time, 1).unwrap()).collect()
+        loads(128)
+            .into_iter()
+            .map(|load| measure(&mut drive, load, time, Duration::ZERO, 1).unwrap())
+            .collect()
     }
 
     /// Tables 1 and 2 of the DuraSSD paper: both ends are fitted, so no more than that is asked for here.

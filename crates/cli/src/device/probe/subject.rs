@@ -7,16 +7,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError};
-use mezzanine_ground::random::Random;
+use mezzanine_ssd::load::{FILL_BYTES, Observer, Step};
 
-use super::load::{Load, LoadKind, Row, Seen};
+use super::load::{Load, Row, Seen};
 use crate::device::measure::noise;
-
-/// Size of the writes that fill what is measured.
-pub(super) const FILL_BYTES: u64 = 1 << 20;
 
 /// Something that loads can be run against.
 pub(super) trait Subject {
+    /// Has everything from now on use the first so many bytes.
+    fn use_bytes(&mut self, span_bytes: u64);
+
     /// Writes all that is measured, so that reads go to the medium and writes change nothing but contents;
     /// `filled` is told the bytes.
     fn fill(&mut self, filled: &mut dyn FnMut(u64)) -> Result<(), DeviceError>;
@@ -24,24 +24,25 @@ pub(super) trait Subject {
     /// Runs a load for this time, up to the end of its last round of writes and fsync.
     fn run(&mut self, load: Load, time: Duration, seed: u64) -> Result<Seen, DeviceError>;
 
-    /// Empties the write cache, so that no load pays for the one before.
-    fn settle(&mut self) -> Result<(), DeviceError>;
+    /// Empties the write cache, so that no load pays for the one before, and does nothing for this time.
+    fn settle(&mut self, rest: Duration) -> Result<(), DeviceError>;
 
     /// Flushes that the kernel has sent to the disk so far; the fewest, of several disks.
     fn flushes_counted(&self) -> Option<u64>;
 }
 
-/// Runs a load and counts flushes meanwhile.
+/// Runs a load and counts flushes meanwhile. Nothing is done for `rest` after it.
 pub(super) fn measure(
     subject: &mut dyn Subject,
     load: Load,
     time: Duration,
+    rest: Duration,
     seed: u64,
 ) -> Result<Row, DeviceError> {
     let before = subject.flushes_counted();
     let seen = subject.run(load, time, seed)?;
     let counted = subject.flushes_counted().zip(before).map(|(after, before)| after.saturating_sub(before));
-    subject.settle()?;
+    subject.settle(rest)?;
     Ok(Row::new(load, &seen, counted))
 }
 
@@ -65,49 +66,90 @@ impl<'d> RealDevice<'d> {
         RealDevice { device, synchronous, span_bytes, flushes: Box::new(flushes) }
     }
 
-    fn request(&self, load: Load, buffer: &mut AlignedBuf, offset: u64) -> Result<(), DeviceError> {
-        match (load.kind, &self.synchronous) {
-            (LoadKind::RandomRead, _) => self.device.read_at(buffer, offset),
-            (LoadKind::LogDsync, Some(file)) => file.write_all_at(buffer, offset).map_err(|error| {
-                DeviceError::from_io("write", self.device.describe(), error).at(offset, load.request_bytes)
-            }),
-            (LoadKind::LogDsync, None) => {
-                self.device.write_at(buffer, offset)?;
-                self.device.flush()
+    fn carry_out(&self, step: Step, load: Load, buffer: &mut AlignedBuf) -> Result<(), DeviceError> {
+        match step {
+            Step::Read(offset) => self.device.read_at(buffer, offset),
+            Step::Write(offset) => self.device.write_at(buffer, offset),
+            Step::WriteThrough(offset) => match &self.synchronous {
+                Some(file) => file.write_all_at(buffer, offset).map_err(|error| {
+                    DeviceError::from_io("write", self.device.describe(), error)
+                        .at(offset, load.request_bytes)
+                }),
+                None => {
+                    self.device.write_at(buffer, offset)?;
+                    self.device.flush()
+                }
+            },
+            Step::Fsync => self.device.flush(),
+            Step::Rest(time) => {
+                thread::sleep(time);
+                Ok(())
             }
-            _ => self.device.write_at(buffer, offset),
         }
     }
 
     /// One client until the time is over, or another one has failed.
-    fn client(&self, load: Load, time: Duration, seed: u64, stop: &AtomicBool) -> Result<Seen, DeviceError> {
-        let (mut seen, mut random) = (Seen::default(), Random::new(seed));
-        let mut buffer = noise(load.request_bytes as usize, seed);
-        let places = self.span_bytes / load.request_bytes;
+    fn client(
+        &self,
+        number: usize,
+        load: Load,
+        time: Duration,
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> Result<Seen, DeviceError> {
+        let (mut seen, mut client) = (Seen::default(), load.client(number, self.span_bytes, seed));
+        let mut buffer = noise(load.request_bytes as usize, seed.wrapping_add(number as u64));
         let began = Instant::now();
-        let mut number = 0_u64;
-        loop {
-            let is_round = load.writes_per_fsync.is_none_or(|writes| number % writes == 0);
-            if stop.load(Ordering::Relaxed) || (is_round && began.elapsed() >= time) {
-                break;
-            }
-            let place = if load.is_random() { random.below(places) } else { number % places };
+        while !stop.load(Ordering::Relaxed)
+            && !client.is_over()
+            && !(client.may_end() && began.elapsed() >= time)
+        {
+            let step = client.step();
             let at = Instant::now();
-            self.request(load, &mut buffer, place * load.request_bytes)?;
-            seen.requests.record(at.elapsed());
-            number += 1;
-            if load.writes_per_fsync.is_some_and(|writes| number % writes == 0) {
-                let at = Instant::now();
-                self.device.flush()?;
-                seen.fsyncs.record(at.elapsed());
+            self.carry_out(step, load, &mut buffer)?;
+            let took = at.elapsed();
+            match step {
+                Step::Read(_) => seen.read(took),
+                Step::Write(_) | Step::WriteThrough(_) => seen.write(took),
+                Step::Fsync => seen.fsync(took),
+                Step::Rest(_) => {}
             }
         }
         seen.time = began.elapsed();
         Ok(seen)
     }
+
+    fn run_once(&self, load: Load, time: Duration, seed: u64) -> Result<Seen, DeviceError> {
+        let stop = AtomicBool::new(false);
+        let began = Instant::now();
+        let all: Vec<Result<Seen, DeviceError>> = thread::scope(|scope| {
+            let stop = &stop;
+            let clients: Vec<_> = (0..load.clients)
+                .map(|number| {
+                    scope.spawn(move || {
+                        let seen = self.client(number, load, time, seed, stop);
+                        seen.inspect_err(|_| stop.store(true, Ordering::Relaxed))
+                    })
+                })
+                .collect();
+            clients.into_iter().filter_map(|client| client.join().ok()).collect()
+        });
+        let mut total = Seen::default();
+        for seen in all {
+            total.merge(&seen?);
+        }
+        if load.clients > 1 {
+            total.time = began.elapsed();
+        }
+        Ok(total)
+    }
 }
 
 impl Subject for RealDevice<'_> {
+    fn use_bytes(&mut self, span_bytes: u64) {
+        self.span_bytes = span_bytes;
+    }
+
     fn fill(&mut self, filled: &mut dyn FnMut(u64)) -> Result<(), DeviceError> {
         let noise = noise(FILL_BYTES as usize, 0);
         let mut offset = 0;
@@ -121,36 +163,16 @@ impl Subject for RealDevice<'_> {
     }
 
     fn run(&mut self, load: Load, time: Duration, seed: u64) -> Result<Seen, DeviceError> {
-        let (this, stop) = (&*self, AtomicBool::new(false));
-        let began = Instant::now();
-        let all: Vec<Result<Seen, DeviceError>> = thread::scope(|scope| {
-            let stop = &stop;
-            let clients: Vec<_> = (0..load.clients as u64)
-                .map(|client| {
-                    let seed = seed.wrapping_add(client << 32);
-                    scope.spawn(move || {
-                        let seen = this.client(load, time, seed, stop);
-                        seen.inspect_err(|_| stop.store(true, Ordering::Relaxed))
-                    })
-                })
-                .collect();
-            clients.into_iter().filter_map(|client| client.join().ok()).collect()
-        });
-        let mut total = Seen::default();
-        for seen in all {
-            let seen = seen?;
-            total.requests.merge(&seen.requests);
-            total.fsyncs.merge(&seen.fsyncs);
-            total.time = total.time.max(seen.time);
+        if load.warm_up {
+            self.run_once(load, time, !seed)?;
         }
-        if load.clients > 1 {
-            total.time = began.elapsed();
-        }
-        Ok(total)
+        self.run_once(load, time, seed)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.device.flush()
+    fn settle(&mut self, rest: Duration) -> Result<(), DeviceError> {
+        self.device.flush()?;
+        thread::sleep(rest);
+        Ok(())
     }
 
     fn flushes_counted(&self) -> Option<u64> {
@@ -172,7 +194,7 @@ mod tests {
         let mut subject = RealDevice::new(&device, None, 8 << 20, || None);
         subject.fill(&mut |_| {}).unwrap();
         for load in loads(3) {
-            let row = measure(&mut subject, load, Duration::from_millis(2), 7).unwrap();
+            let row = measure(&mut subject, load, Duration::from_millis(2), Duration::ZERO, 7).unwrap();
             assert!(row.requests > 0 && row.per_second > 0.0, "{row:?}");
             let fsyncs = load.writes_per_fsync.map_or(0, |writes| row.requests / writes);
             assert_eq!(row.fsyncs, fsyncs, "{row:?}");
