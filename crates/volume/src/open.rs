@@ -39,6 +39,11 @@ impl ReadFlash for Reader<'_> {
         let results = self.0.run(&mut requests);
         results.into_iter().map(|result| result.map_err(|error| ReadError(error.to_string()))).collect()
     }
+
+    fn write_pointer(&mut self, offset: u64) -> Option<u64> {
+        let zone = self.0.zone_at(offset).ok()?;
+        (!zone.conventional).then(|| zone.write_pointer())
+    }
 }
 
 impl WriteFlash for Reader<'_> {
