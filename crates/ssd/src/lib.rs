@@ -32,11 +32,15 @@ mod drive;
 
 pub mod power;
 
+pub mod zoned;
+
 mod model;
 
 mod kept;
 
 mod work;
+
+mod inside;
 
 pub mod three_tier;
 
@@ -48,5 +52,6 @@ pub use counters::Counters;
 pub use drive::{Condition, Ssd};
 pub use error::ConfigError;
 pub use geometry::{Geometry, NandTimings, UNITS_PER_PAGE_MAX};
+pub use inside::{Inside, behind_translation_layer};
 pub use model::{open_drive, timing};
 pub use work::DriveWork;
