@@ -147,14 +147,13 @@ fn senseless_wishes_are_refused_with_what_there_is() {
 #[test]
 fn a_drive_goes_on_as_an_earlier_run_left_it() {
     let scratch = Scratch::new();
-    let (model, state) = (scratch.path().join("small.toml"), scratch.path().join("state"));
+    let (model, state) = (scratch.file("small.toml"), scratch.file("state"));
     let text = include_str!("../../device/models/durassd.toml")
         .replacen("capacity_bytes = 480_000_000_000", "capacity_bytes = 2_000_000_000", 1)
         .replacen("blocks_per_plane = 2048", "blocks_per_plane = 24", 1);
     std::fs::write(&model, text).unwrap();
-    let (model, state_of_it) = (model.to_str().unwrap(), state.to_str().unwrap());
     let run_on =
-        |more: &[&str]| run(&[&["--flash-model", model, "--flash-state", state_of_it][..], more].concat());
+        |more: &[&str]| run(&[&["--flash-model", &model, "--flash-state", &state][..], more].concat());
     run_on(&["--flash-condition", "filled"]);
     let first = std::fs::read(&state).unwrap();
     let second_run = run_on(&[]);
@@ -164,6 +163,6 @@ fn a_drive_goes_on_as_an_earlier_run_left_it() {
     std::fs::write(&state, &first).unwrap();
     assert_eq!(run_on(&[]), second_run);
     assert!(run_on(&[]) != second_run, "a run does not see what the one before has written");
-    let fresh = run(&["--flash-model", model]);
+    let fresh = run(&["--flash-model", &model]);
     assert!(fresh != second_run, "a run does not see in what condition the drive is");
 }

@@ -14,9 +14,13 @@
 //!    out. So nobody takes a success that another's error belongs to. Among processes each answers for its
 //!    own calls: those that share a descriptor ask for one of their own ([`Device::flush_apart`]).
 //! 6. Overlapping writes in flight at the same time leave any mixture of the two.
+//! 7. A zone that is no conventional one is written front to back and reset as a whole (see `zones`). A power
+//!    cut leaves of what happened to a zone since the flush a part from its beginning: some of its resets and
+//!    writes, the last of them perhaps in part, and none after one that is lost.
 
 use std::ops::Range;
 
+use crate::zones::{Zone, Zones};
 use crate::{DeviceError, DeviceErrorKind};
 
 /// What a device is and can do. Asked, never assumed.
@@ -34,19 +38,10 @@ pub struct Capabilities {
     pub volatile_cache: bool,
     /// Whether [`Device::set_len`] works.
     pub can_resize: bool,
+    /// Whether [`Request::WriteThrough`] works. [`Device::write_through`] does without as well.
+    pub write_through: bool,
     /// Geometry of a zoned device.
     pub zones: Option<Zones>,
-}
-
-/// Geometry of a zoned device: every zone is written front to back and reset as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Zones {
-    /// Bytes from the start of one zone to the start of the next.
-    pub zone_len: u64,
-    /// Number of zones.
-    pub count: u64,
-    /// How many zones may be open for writing at once; 0 when there is no limit.
-    pub open_max: u32,
 }
 
 /// One operation of a batch. Offsets and lengths are in bytes.
@@ -66,6 +61,28 @@ pub enum Request<'a> {
         /// The bytes.
         buf: &'a [u8],
     },
+    /// Writes `buf` at `offset` and is complete when that is durable, whatever else is (FUA).
+    /// `Unsupported` unless the capabilities say `write_through`.
+    WriteThrough {
+        /// First byte to write.
+        offset: u64,
+        /// The bytes.
+        buf: &'a [u8],
+    },
+    /// Writes `buf` where a zone goes on, and says where that was. For zoned devices.
+    Append {
+        /// First byte of the zone.
+        zone: u64,
+        /// The bytes.
+        buf: &'a [u8],
+        /// First byte that was written, if the request succeeds.
+        at: &'a mut u64,
+    },
+    /// Empties a zone, which is written from its beginning again. For zoned devices.
+    Reset {
+        /// First byte of the zone.
+        zone: u64,
+    },
     /// Makes durable whatever had completed before the batch was submitted.
     Flush,
     /// Gives up the contents of a range: it reads as anything (files: zeros) until written again.
@@ -82,19 +99,46 @@ impl Request<'_> {
     pub fn operation(&self) -> &'static str {
         match self {
             Self::Read { .. } => "read",
-            Self::Write { .. } => "write",
+            Self::Write { .. } | Self::WriteThrough { .. } => "write",
+            Self::Append { .. } => "append to",
+            Self::Reset { .. } => "reset a zone of",
             Self::Flush => "flush",
             Self::Discard { .. } => "discard from",
         }
     }
 
-    /// Offset and length in bytes; a flush has none.
+    /// Offset and length in bytes; a flush has none. Of a zone its beginning, and as much as is written to it.
     pub fn range(&self) -> Option<(u64, u64)> {
         match self {
             Self::Read { offset, buf } => Some((*offset, buf.len() as u64)),
-            Self::Write { offset, buf } => Some((*offset, buf.len() as u64)),
+            Self::Write { offset, buf } | Self::WriteThrough { offset, buf } => {
+                Some((*offset, buf.len() as u64))
+            }
+            Self::Append { zone, buf, .. } => Some((*zone, buf.len() as u64)),
+            Self::Reset { zone } => Some((*zone, 0)),
             Self::Discard { offset, len } => Some((*offset, *len)),
             Self::Flush => None,
+        }
+    }
+
+    /// Whether it changes what the device holds.
+    pub fn is_change(&self) -> bool {
+        !matches!(self, Self::Read { .. } | Self::Flush)
+    }
+
+    /// The answer of a device that cannot do this: `Unsupported`, with what to do instead.
+    pub fn unsupported(&self, device: impl Into<String>) -> DeviceError {
+        let error = DeviceError::new(DeviceErrorKind::Unsupported, self.operation(), device);
+        let error = match self.range() {
+            Some((offset, len)) => error.at(offset, len),
+            None => error,
+        };
+        match self {
+            Self::WriteThrough { .. } => error.advise("write and flush"),
+            Self::Append { .. } => error.advise("write at an offset"),
+            Self::Reset { .. } => error.advise("it has no zones: write over what is there"),
+            Self::Discard { .. } => error.advise("leave the range as it is, or write zeros"),
+            Self::Read { .. } | Self::Write { .. } | Self::Flush => error,
         }
     }
 }
@@ -170,6 +214,45 @@ pub trait Device: Send + Sync {
     /// The failure; from then on the device refuses writes and flushes.
     fn flush(&self) -> Result<(), DeviceError> {
         self.run_one(Request::Flush)
+    }
+
+    /// Writes all of `buf` at `offset`, durably: as one operation where the device can, else with a flush.
+    ///
+    /// # Errors
+    /// As of [`Self::write_at`] and [`Self::flush`].
+    fn write_through(&self, buf: &[u8], offset: u64) -> Result<(), DeviceError> {
+        if self.capabilities().write_through {
+            return self.run_one(Request::WriteThrough { offset, buf });
+        }
+        self.write_at(buf, offset)?;
+        self.flush()
+    }
+
+    /// Writes `buf` where the zone goes on that begins at byte `zone`; returns the offset.
+    ///
+    /// # Errors
+    /// As of [`Self::write_at`]; `ZoneOrder` if the zone has no room for it; `Unsupported` without zones.
+    fn append(&self, buf: &[u8], zone: u64) -> Result<u64, DeviceError> {
+        let mut at = zone;
+        self.run_one(Request::Append { zone, buf, at: &mut at })?;
+        Ok(at)
+    }
+
+    /// Empties the zone that begins at byte `zone`.
+    ///
+    /// # Errors
+    /// As of [`Self::write_at`]; `Unsupported` without zones.
+    fn reset_zone(&self, zone: u64) -> Result<(), DeviceError> {
+        self.run_one(Request::Reset { zone })
+    }
+
+    /// What the device says of the zone that `offset` lies in.
+    ///
+    /// # Errors
+    /// `Unsupported` without zones; `OutOfRange`; that of asking.
+    fn zone_at(&self, offset: u64) -> Result<Zone, DeviceError> {
+        let error = DeviceError::new(DeviceErrorKind::Unsupported, "report a zone of", self.describe());
+        Err(error.at(offset, 0).advise("it has no zones"))
     }
 
     /// From now on this process's flushes are reported to it and to nobody else. For processes that have this

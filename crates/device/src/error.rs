@@ -19,6 +19,9 @@ pub enum DeviceErrorKind {
     Misaligned,
     /// The request lies outside the device's fixed length.
     OutOfRange,
+    /// A zone is written front to back, up to its capacity: this write begins elsewhere, does not fit, or lies
+    /// in two zones; or what was to be reset is no zone.
+    ZoneOrder,
     /// The device cannot do this at all.
     Unsupported,
     /// The power of a simulated device is off.
@@ -51,6 +54,7 @@ impl DeviceErrorKind {
             Self::UnexpectedEnd => "it ends before the requested bytes",
             Self::Misaligned => "the request is not aligned to the block size",
             Self::OutOfRange => "the request lies outside the device",
+            Self::ZoneOrder => "a zone is written from its write pointer on, and reset as a whole",
             Self::Unsupported => "the device does not support this",
             Self::PoweredOff => "the device has no power",
             Self::Busy => "it is already open elsewhere",

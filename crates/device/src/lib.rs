@@ -12,6 +12,8 @@ mod buffer;
 
 mod device;
 
+pub mod zones;
+
 mod mapping;
 
 mod shared;
@@ -31,7 +33,7 @@ pub mod model;
 pub mod drive;
 
 pub use buffer::{AlignedBuf, BUFFER_ALIGNMENT};
-pub use device::{Capabilities, Device, Request, Zones};
+pub use device::{Capabilities, Device, Request};
 pub use drive::{Attachment, Drive, Statistics};
 pub use error::{DeviceError, DeviceErrorKind};
 pub use file::{DirectIo, FileDevice, IoEngine, OpenOptions};
@@ -40,3 +42,4 @@ pub use memory::MemoryDevice;
 pub use model::Model;
 pub use null::NullDevice;
 pub use shared::{Setup, SharedMemory};
+pub use zones::{Zone, Zones};

@@ -24,17 +24,21 @@ impl Device for NullDevice {
             atomic_write: 512,
             volatile_cache: false,
             can_resize: false,
+            write_through: true,
             zones: None,
         }
     }
 
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
-        for request in batch.iter_mut() {
-            if let Request::Read { buf, .. } = request {
+        let carry_out = |request: &mut Request<'_>| match request {
+            Request::Read { buf, .. } => {
                 buf.fill(0);
+                Ok(())
             }
-        }
-        batch.iter().map(|_| Ok(())).collect()
+            Request::Append { .. } | Request::Reset { .. } => Err(request.unsupported(self.describe())),
+            _ => Ok(()),
+        };
+        batch.iter_mut().map(carry_out).collect()
     }
 
     fn set_len(&self, _len: u64) -> Result<(), DeviceError> {

@@ -38,6 +38,9 @@
 //! 12. *Processes die.* Jobs record their owner and are handed out again when it has died; a lock whose owner
 //!     died poisons the region. No lock is held while the host is called; lock order: the host's, then a
 //!     shard's, then the control lock.
+//! 13. *Zones.* A zone of flash is reset only when invariant 5 lets every frame of it be overwritten, and
+//!     within a zone groups are written in the order of their positions. What a crash has left behind the end
+//!     of the queue is not written over: the queue goes on in the next zone, and one is kept for that.
 
 #[cfg(test)]
 extern crate self as mezzanine_engine;
@@ -112,7 +115,7 @@ pub use checkpoint::request::{DrainScope, Mark};
 pub use checkpoint::{DrainBusy, DrainState, DrainTicket};
 pub use config::{
     Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,
-    PolicyParameters, STAGING_GROUPS_MAX, SyncMode, TierConfig,
+    PolicyParameters, STAGING_GROUPS_MAX, SyncMode, TierConfig, TierZones,
 };
 pub use core::Tier;
 pub use directory::second_touch::SecondTouch;

@@ -1040,6 +1040,21 @@ bugs! {
         /// An owner that died inside a critical section is treated like any other.
         DeadHolderForgotten,
     }
+    13: {
+        /// Frames of a zone are free when the front has passed them, not when it has left the zone.
+        ZoneReusedInPart,
+        /// On zones, too, several groups are written side by side.
+        ZonesWrittenInAnyOrder,
+        /// No zone is kept for what follows a crash.
+        LastZoneTaken,
+        /// After a crash the queue goes on at its end, whatever was written behind it.
+        ZoneEndWrittenOver,
+        /// What a crash has left behind the end of the queue is not passed by when groups are followed.
+        ZoneRestNotPassed,
+        /// A group that a crash has left behind the end of the queue counts, though the queue went on in the
+        /// next zone.
+        ZoneRestBelieved,
+    }
 }
 
 #[cfg(feature = "planted")]

@@ -153,6 +153,11 @@ impl ReadFlash for Flash<'_> {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         self.0.read_at_or_zero(bytes, offset).map(|_| ()).map_err(|error| ReadError(error.to_string()))
     }
+
+    fn write_pointer(&mut self, offset: u64) -> Option<u64> {
+        let zone = self.0.zone_at(offset).ok()?;
+        (!zone.conventional).then(|| zone.write_pointer())
+    }
 }
 
 impl WriteFlash for Flash<'_> {

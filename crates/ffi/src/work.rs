@@ -1,5 +1,6 @@
 //! Carrying out the tier's jobs, in whatever process has reason to.
 
+use mezzanine_device::zones::reset_and_write;
 use mezzanine_device::{DeviceError, Request};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{Job, JobError, PageId, Tier};
@@ -73,6 +74,9 @@ impl Host {
     fn run_on_flash(&self, job: &mut Job<'_>) -> Result<(), DeviceError> {
         let flash = &self.flash;
         match job {
+            Job::WriteGroup(job) if self.tier().geometry().zones().is_some() => {
+                reset_and_write(&**flash, job.resets(), job.writes())
+            }
             Job::WriteGroup(job) => {
                 let mut writes: Vec<Request<'_>> =
                     job.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();

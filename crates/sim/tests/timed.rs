@@ -355,3 +355,50 @@ fn what_cannot_be_simulated_is_refused_with_what_could_be() {
         }
     }
 }
+
+/// Flash without a translation layer, an eighth of the example of `crates/ssd`: 64 zones of 1 MiB, of which each
+/// conventional one takes four.
+fn native_flash(conventional: u64) -> mezzanine_device::Model {
+    let text = include_str!("../../ssd/examples/native-flash.toml")
+        .replace("pages_per_block = 128", "pages_per_block = 16")
+        .replace("conventional = 2", &format!("conventional = {conventional}"))
+        .replace("486_539_264", &format!("{}", (64 - 3 * conventional) << 20));
+    mezzanine_device::Model::from_toml(&text, "native").unwrap()
+}
+
+#[test]
+fn a_queue_on_zones_writes_flash_once_and_the_same_behind_a_translation_layer_does_not() {
+    let setup = Setup {
+        workload: Workload::Shape { shape: Shape::Tpcc, pages: 40_000, write_share: 0.0, exponent: 0.99 },
+        flash_bytes: 48_000_000,
+        flash_model: native_flash(3),
+        ..small()
+    };
+    let outcome = run(&setup).unwrap();
+    check("zones", &outcome);
+    assert!(outcome.warm_up.filled);
+    let native = outcome.flash.inside.unwrap();
+    // The host's part is 1; a page of a metadata segment may be written for half of it.
+    let amplification = native.write_amplification.unwrap();
+    assert!((1.0..1.005).contains(&amplification), "{native:?}");
+    assert!(native.erases > 0 && native.of_map == Some(0.0), "{native:?}");
+    let mapped = setup.behind_translation_layer().unwrap().unwrap();
+    assert_eq!(mapped.tier_in_use().frames, setup.tier_in_use().frames);
+    let mapped = run(&mapped).unwrap().flash.inside.unwrap();
+    assert!(mapped.write_amplification.unwrap() > 1.05, "a drive that is full has to collect: {mapped:?}");
+    // Twice the same.
+    assert_eq!(run(&setup).unwrap(), outcome);
+}
+
+#[test]
+fn who_cannot_use_zones_is_refused() {
+    let zoned = Setup { flash_bytes: 48_000_000, flash_model: native_flash(3), ..small() };
+    for (setup, parameter) in [
+        (Setup { configuration: Configuration::Flash, ..zoned.clone() }, "flash_model"),
+        (Setup { configuration: Configuration::Tier(Design::Lru), ..zoned.clone() }, "zones"),
+        (Setup { flash_model: native_flash(2), ..zoned.clone() }, "flash_bytes"),
+        (Setup { configuration: Configuration::Disk, disk_model: native_flash(3), ..small() }, "disk_model"),
+    ] {
+        assert_eq!(run(&setup).unwrap_err().parameter, parameter, "{:?}", setup.configuration);
+    }
+}

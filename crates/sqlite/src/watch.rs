@@ -137,7 +137,9 @@ impl Change {
         let changes = requests.iter().filter(|request| is_change(request));
         let ranges = changes.filter_map(Request::range);
         let written = requests.iter().rev().filter_map(|request| match request {
-            Request::Write { offset, buf } => Some((*offset, &buf[..buf.len().min(PIECE_BYTES)])),
+            Request::Write { offset, buf } | Request::WriteThrough { offset, buf } => {
+                Some((*offset, &buf[..buf.len().min(PIECE_BYTES)]))
+            }
             _ => None,
         });
         let piece = |(offset, bytes): (u64, &[u8])| Piece {
@@ -163,10 +165,7 @@ impl Change {
 }
 
 pub(crate) fn is_change(request: &Request<'_>) -> bool {
-    match request {
-        Request::Write { .. } | Request::Discard { .. } => true,
-        Request::Read { .. } | Request::Flush => false,
-    }
+    request.is_change()
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -223,6 +223,12 @@ impl SsdConfig {
         Ok(())
     }
 
+    /// # Errors
+    /// The first parameter of the way between host and drive that cannot be.
+    pub(crate) fn check_host(&self) -> Result<(), ConfigError> {
+        self.host.check()
+    }
+
     /// The same drive with so many blocks on each plane, and as much less for the host: what is soon full,
     /// and takes as long for each operation.
     ///

@@ -32,6 +32,8 @@ mod drive;
 
 pub mod power;
 
+pub mod zoned;
+
 mod model;
 
 mod kept;
@@ -41,6 +43,8 @@ mod work;
 pub mod load;
 
 pub mod fit;
+
+mod inside;
 
 pub mod three_tier;
 
@@ -52,6 +56,7 @@ pub use counters::Counters;
 pub use drive::{Condition, Ssd};
 pub use error::ConfigError;
 pub use geometry::{Geometry, NandTimings, UNITS_PER_PAGE_MAX};
+pub use inside::{Inside, behind_translation_layer};
 pub use model::{open_drive, timing};
 pub use power::{Anomaly, PowerLossConfig};
 pub use work::DriveWork;

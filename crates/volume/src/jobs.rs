@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mezzanine_device::zones::reset_and_write;
 use mezzanine_device::{DeviceError, DeviceErrorKind, Request};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{Failure, Job, JobError};
@@ -86,6 +87,12 @@ impl Local {
             VolumeError::from_device("use", &host.flash_name, error)
         };
         let result = match job {
+            Job::WriteGroup(job) if host.tier.geometry().zones().is_some() => {
+                let bytes: usize = job.writes().map(|(_, bytes)| bytes.len()).sum();
+                count(&self.counters().flash_writes, job.writes().count() as u64);
+                count(&self.counters().flash_bytes_written, bytes as u64);
+                reset_and_write(&*host.flash, job.resets(), job.writes()).map_err(failed)
+            }
             Job::WriteGroup(job) => {
                 let mut writes: Vec<Request<'_>> =
                     job.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();

@@ -4,7 +4,9 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions, Request, prefer_huge_pages};
+use mezzanine_device::{
+    Device, DeviceError, DirectIo, FileDevice, OpenOptions, Request, Zones, prefer_huge_pages,
+};
 use mezzanine_engine::format::{
     FORMAT_VERSION_DRAINED, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState,
     Writing, read_superblock, read_superblock_to_drain,
@@ -38,6 +40,11 @@ impl ReadFlash for Reader<'_> {
             reads.iter_mut().map(|(offset, buf)| Request::Read { offset: *offset, buf }).collect();
         let results = self.0.run(&mut requests);
         results.into_iter().map(|result| result.map_err(|error| ReadError(error.to_string()))).collect()
+    }
+
+    fn write_pointer(&mut self, offset: u64) -> Option<u64> {
+        let zone = self.0.zone_at(offset).ok()?;
+        (!zone.conventional).then(|| zone.write_pointer())
     }
 }
 
@@ -179,6 +186,7 @@ pub(crate) fn format_tier(
         refuse_contents(flash, &name)?;
     }
     let capabilities = flash.capabilities();
+    check_zones(&geometry, capabilities.zones.as_ref(), &name)?;
     let needed = geometry.flash_bytes();
     if capabilities.len < needed {
         if !capabilities.can_resize {
@@ -199,6 +207,29 @@ pub(crate) fn format_tier(
     let first = begin(Superblock::new(&geometry, tier_uuid, database_uuid));
     write_superblock(flash, &first, Writing::Unknown).map_err(failed)?;
     Ok(tier_uuid)
+}
+
+/// Refuses a tier that is not laid out for the zones of its device. One that is laid out for zones does without
+/// any.
+fn check_zones(geometry: &Geometry, zones: Option<&Zones>, name: &str) -> Result<(), VolumeError> {
+    let Some(zones) = zones else { return Ok(()) };
+    let (needed, there) = (geometry.conventional_bytes(), zones.conventional_len());
+    let (reason, advice) = match geometry.zones() {
+        Some(tier) if tier.zone_bytes != zones.zone_len || tier.capacity_bytes > zones.zone_capacity => (
+            format!("its zones are of {} bytes, {} of them for use", zones.zone_len, zones.zone_capacity),
+            "lay the tier out for these",
+        ),
+        Some(_) if needed > there => (
+            format!("the tier needs {needed} bytes of conventional zones, and it has {there}"),
+            "give the tier fewer frames, or use another device",
+        ),
+        Some(_) => return Ok(()),
+        None => (
+            format!("it is written in zones of {} bytes, and the tier is laid out for none", zones.zone_len),
+            "lay the tier out for its zones, or use a device without",
+        ),
+    };
+    Err(VolumeError::new(VolumeErrorKind::InvalidConfig, "format", name, reason).advise(advice))
 }
 
 /// What to do about superblocks that cannot be read: they may be whole, and name pages that are nowhere else.

@@ -164,7 +164,7 @@ fn measurements(args: &FitArgs, probe: &ProbeFile) -> Result<Measurements, Failu
     let rows: Vec<Measured> = probe.identifying.iter().chain(&probe.rows).cloned().collect();
     let fits = |row: &Measured| {
         let load = row.load;
-        let bytes = load.request_bytes.checked_mul(load.run).unwrap_or(u64::MAX);
+        let bytes = load.request_bytes.saturating_mul(load.run);
         (1..=capacity_bytes).contains(&bytes)
             && (1..=4096).contains(&load.clients)
             && load.writes_per_fsync.is_none_or(|writes| (1..=1 << 20).contains(&writes))

@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub use statistics::Statistics;
 
 use crate::model::{Full, Model, Operation, OperationKind, Progress, Submitted, Ticket, Timing};
-use crate::{Capabilities, Device, DeviceError, Request};
+use crate::{Capabilities, Device, DeviceError, Request, Zone};
 use clock::ModelClock;
 use region::{Guard, Region};
 
@@ -250,7 +250,10 @@ impl Attached {
     fn operation(&self, request: &Request<'_>) -> Option<Operation> {
         let kind = match request {
             Request::Read { .. } => OperationKind::Read,
-            Request::Write { .. } => OperationKind::Write,
+            Request::Write { .. } | Request::WriteThrough { .. } | Request::Append { .. } => {
+                OperationKind::Write
+            }
+            Request::Reset { .. } => OperationKind::Reset,
             Request::Flush => return Some(Operation::FLUSH),
             Request::Discard { .. } => OperationKind::Discard,
         };
@@ -258,6 +261,7 @@ impl Attached {
         let timing = &self.drive.timing;
         let Attachment { base_offset, spread, span, .. } = self.attachment;
         let mut operation = timing.operation(kind, base_offset.wrapping_add(offset), len);
+        operation.through = matches!(request, Request::WriteThrough { .. });
         if spread != 1.0 || span != 1.0 {
             let stroke = timing.capacity() as f64 * span;
             let base = (base_offset % timing.capacity()) as f64;
@@ -340,6 +344,10 @@ impl Device for Attached {
 
     fn flush_apart(&self) -> Result<(), DeviceError> {
         self.inner.flush_apart()
+    }
+
+    fn zone_at(&self, offset: u64) -> Result<Zone, DeviceError> {
+        self.inner.zone_at(offset)
     }
 
     fn describe(&self) -> String {

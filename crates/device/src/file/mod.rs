@@ -174,7 +174,7 @@ impl FileDevice {
     /// Refuses what can be refused without asking the kernel.
     fn check(&self, request: &Request<'_>) -> Result<(), DeviceError> {
         let operation = request.operation();
-        if !self.writable && matches!(request, Request::Write { .. } | Request::Discard { .. }) {
+        if !self.writable && request.is_change() {
             return Err(self.error(DeviceErrorKind::ReadOnly, operation).advise("open it for writing"));
         }
         if !matches!(request, Request::Read { .. }) {
@@ -322,9 +322,7 @@ impl FileDevice {
                     self.transfer(file, Memory::Write(&bounce.buffer), bounce.start)
                 }
                 (Request::Write { offset, buf }, None) => self.transfer(file, Memory::Write(buf), *offset),
-                (Request::Flush | Request::Discard { .. }, _) => {
-                    unreachable!("only transfers are passed here")
-                }
+                _ => unreachable!("only transfers are passed here"),
             });
         }
         let shared = self.edges.read().unwrap_or_else(PoisonError::into_inner);
@@ -377,7 +375,7 @@ impl FileDevice {
         match request {
             Request::Read { .. } => true,
             Request::Write { offset, buf } => self.is_range_aligned(*offset, buf.len()),
-            Request::Flush | Request::Discard { .. } => false,
+            _ => false,
         }
     }
 }
@@ -392,6 +390,7 @@ impl Device for FileDevice {
             atomic_write: sector.and_then(Result::ok).unwrap_or(0),
             volatile_cache: true,
             can_resize: self.writable && self.opened.block_device_len.is_none(),
+            write_through: false,
             zones: None,
         }
     }
@@ -499,6 +498,9 @@ impl FileDevice {
             Request::Write { offset, buf } => self.write(buf, *offset),
             Request::Flush => self.flush_all(),
             Request::Discard { offset, len } => self.discard_range(*offset, *len),
+            Request::WriteThrough { .. } | Request::Append { .. } | Request::Reset { .. } => {
+                Err(request.unsupported(self.describe()))
+            }
         }
     }
 }

@@ -27,6 +27,41 @@ struct Change {
     saved_at: usize,
     len_before: u64,
     len_after: u64,
+    /// It was written through: no cut takes it back.
+    durable: bool,
+    /// Of a sequential zone.
+    zone: Option<InZone>,
+}
+
+/// What a change is to the zone that it lies in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InZone {
+    pub(super) number: usize,
+    /// Bytes that were written of the zone before.
+    pub(super) written_before: u64,
+    /// A reset, which happens or not.
+    pub(super) whole: bool,
+}
+
+/// What becomes of the sectors of a change.
+#[derive(Debug, Clone, Copy)]
+enum Sectors {
+    /// As the fate says.
+    Of(Fate),
+    /// So many from the first on survive.
+    First(u64),
+}
+
+impl Sectors {
+    /// Whether the sector with this number survives.
+    fn survives(self, number: u64) -> bool {
+        match self {
+            Self::Of(Fate::Kept) => true,
+            Self::Of(Fate::Lost) => false,
+            Self::Of(Fate::Torn(pattern)) => pattern >> (number % 64) & 1 == 1,
+            Self::First(count) => number < count,
+        }
+    }
 }
 
 impl Change {
@@ -148,7 +183,47 @@ impl Cache {
         let saved_at = self.arena.len();
         let ((offset, len), (len_before, len_after)) = (range, lens);
         image.append_to(offset as usize..(offset + len) as usize, &mut self.arena);
-        self.changes.push(Change { number, offset, len, saved_at, len_before, len_after });
+        let (durable, zone) = (false, None);
+        self.changes.push(Change { number, offset, len, saved_at, len_before, len_after, durable, zone });
+    }
+
+    /// The change that was recorded last is durable already; in a zone so is all that happened there before.
+    pub(super) fn last_is_durable(&mut self) {
+        let Some(zone) = self.changes.last().map(|last| last.zone) else { return };
+        let zone_of = |change: &Change| change.zone.map(|zone| zone.number);
+        let last = self.changes.len() - 1;
+        for (number, change) in self.changes.iter_mut().enumerate() {
+            change.durable |=
+                number == last || zone.is_some() && zone_of(change) == zone.map(|zone| zone.number);
+        }
+    }
+
+    /// The change that was recorded last lies in a sequential zone.
+    pub(super) fn last_is_in_zone(&mut self, zone: InZone) {
+        self.changes.last_mut().into_iter().for_each(|change| change.zone = Some(zone));
+    }
+
+    /// What becomes of each change: as drawn, but what was written through is kept, and of a zone nothing is
+    /// kept behind what is lost or torn.
+    fn outcomes(&self, fates: &[Fate]) -> Vec<Sectors> {
+        let mut broken = Vec::new();
+        let outcome = |(change, fate): (&Change, &Fate)| {
+            let fate = if change.durable { Fate::Kept } else { *fate };
+            let Some(zone) = change.zone else { return Sectors::Of(fate) };
+            let outcome = match fate {
+                _ if broken.contains(&zone.number) => Sectors::First(0),
+                Fate::Torn(pattern) if zone.whole => {
+                    Sectors::Of([Fate::Lost, Fate::Kept][(pattern & 1) as usize])
+                }
+                Fate::Torn(pattern) => Sectors::First(pattern % (change.len.div_ceil(self.sector_bytes) + 1)),
+                fate => Sectors::Of(fate),
+            };
+            if !matches!(outcome, Sectors::Of(Fate::Kept)) {
+                broken.push(zone.number);
+            }
+            outcome
+        };
+        self.changes.iter().zip(fates).map(outcome).collect()
     }
 
     /// What a cut could still undo, oldest first.
@@ -212,19 +287,28 @@ impl Cache {
             self.changes[first_lost_resize..].iter().filter(|c| c.resizes()).map(|c| c.len_after).min();
         self.settled.clear();
         self.settled.resize(image.len().div_ceil(self.sector_bytes as usize).div_ceil(64), 0);
+        let outcomes = self.outcomes(&survival.fates);
         for number in (0..self.changes.len()).rev() {
             let change = self.changes[number];
-            let mut fate = survival.fates[number];
+            let mut outcome = outcomes[number];
             if change.shortens() {
-                fate = if number < first_lost_resize { Fate::Kept } else { Fate::Lost };
+                outcome = Sectors::Of(if number < first_lost_resize { Fate::Kept } else { Fate::Lost });
             }
-            match fate {
-                Fate::Kept => report.kept += 1,
-                Fate::Lost => report.lost += 1,
-                Fate::Torn(_) => report.torn += 1,
+            match outcome {
+                Sectors::Of(Fate::Kept) => report.kept += 1,
+                Sectors::Of(Fate::Lost) | Sectors::First(0) => report.lost += 1,
+                Sectors::Of(Fate::Torn(_)) | Sectors::First(_) => report.torn += 1,
+            }
+            if let Some(zone) = change.zone {
+                let kept = matches!(outcome, Sectors::Of(Fate::Kept));
+                let some =
+                    if let Sectors::First(sectors) = outcome { sectors * self.sector_bytes } else { 0 };
+                if !kept {
+                    image.written[zone.number] = zone.written_before + some.min(change.len);
+                }
             }
             let limit = vanished_from.filter(|_| number >= first_lost_resize).unwrap_or(u64::MAX);
-            self.apply(image, change, fate, limit);
+            self.apply(image, change, outcome, limit);
         }
         image.resize(len as usize);
         self.clear();
@@ -244,7 +328,7 @@ impl Cache {
 
     /// Keeps or takes back one change, sector by sector; sectors from byte `limit` on are taken back in any
     /// case.
-    fn apply(&mut self, image: &mut Image, change: Change, fate: Fate, limit: u64) {
+    fn apply(&mut self, image: &mut Image, change: Change, outcome: Sectors, limit: u64) {
         let end = change.offset + change.len;
         let mut at = change.offset;
         while at < end {
@@ -252,14 +336,8 @@ impl Cache {
             let next = ((sector + 1) * self.sector_bytes).min(end);
             let (word, bit) = ((sector / 64) as usize, 1u64 << (sector % 64));
             if self.settled[word] & bit == 0 {
-                let survives = at < limit
-                    && match fate {
-                        Fate::Kept => true,
-                        Fate::Lost => false,
-                        Fate::Torn(pattern) => {
-                            pattern >> ((sector - change.offset / self.sector_bytes) % 64) & 1 == 1
-                        }
-                    };
+                let number = sector - change.offset / self.sector_bytes;
+                let survives = at < limit && outcome.survives(number);
                 if survives {
                     self.settled[word] |= bit;
                 } else {

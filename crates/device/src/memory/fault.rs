@@ -15,10 +15,12 @@ pub enum Operation {
     Discard,
     /// A change of the length.
     SetLen,
+    /// A reset of a zone.
+    Reset,
 }
 
 impl Operation {
-    const COUNT: usize = Self::SetLen as usize + 1;
+    const COUNT: usize = Self::Reset as usize + 1;
 }
 
 /// What goes wrong.

@@ -16,10 +16,12 @@ type Chunk = [u8; CHUNK_BYTES];
 
 static ZEROS: Chunk = [0; CHUNK_BYTES];
 
-/// The bytes of a device at one moment. A clone is cheap.
+/// The bytes of a device at one moment, and how far its zones are written. A clone is cheap.
 #[derive(Default)]
 pub struct Image {
     len: usize,
+    /// Bytes written of each zone; none of a device without zones.
+    pub(super) written: Vec<u64>,
     /// `None`: all zeros. Not a chunk that all share, whose count of references every thread would write to.
     chunks: Vec<Option<Arc<Chunk>>>,
 }
@@ -27,7 +29,7 @@ pub struct Image {
 impl Image {
     /// So many bytes, all zeros.
     pub fn zeroed(len: usize) -> Self {
-        Self { len, chunks: vec![None; len.div_ceil(CHUNK_BYTES)] }
+        Self { len, written: Vec::new(), chunks: vec![None; len.div_ceil(CHUNK_BYTES)] }
     }
 
     /// How many bytes there are.
@@ -177,12 +179,13 @@ fn is_shared(one: &Option<Arc<Chunk>>, other: &Option<Arc<Chunk>>) -> bool {
 
 impl Clone for Image {
     fn clone(&self) -> Self {
-        Self { len: self.len, chunks: self.chunks.clone() }
+        Self { len: self.len, written: self.written.clone(), chunks: self.chunks.clone() }
     }
 
     /// Touches no chunk that is shared already.
     fn clone_from(&mut self, other: &Self) {
         self.len = other.len;
+        self.written.clone_from(&other.written);
         self.chunks.resize(other.chunks.len(), None);
         for (chunk, other) in self.chunks.iter_mut().zip(&other.chunks) {
             if !is_shared(chunk, other) {
@@ -214,7 +217,7 @@ impl From<&[u8]> for Image {
             Arc::make_mut(&mut chunk)[..bytes.len()].copy_from_slice(bytes);
             Some(chunk)
         };
-        Self { len: bytes.len(), chunks: bytes.chunks(CHUNK_BYTES).map(chunk).collect() }
+        Self { len: bytes.len(), written: Vec::new(), chunks: bytes.chunks(CHUNK_BYTES).map(chunk).collect() }
     }
 }
 

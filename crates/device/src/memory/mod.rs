@@ -11,6 +11,10 @@
 //! - *Bit flips*, [`Fault::FlipBit`] and [`MemoryDevice::flip_bit`]; *misdirected writes*,
 //!   [`Fault::Misdirect`]; *lies*, [`Fault::Lie`]: a flush, write or discard that is reported and not done.
 //!
+//! With zones ([`MemoryDevice::zoned`]) a write elsewhere than at the write pointer of its zone is refused. Of
+//! what happened to a zone since the last flush a power cut keeps a part from its beginning: after the first
+//! reset or write that it loses or tears nothing of that zone is kept.
+//!
 //! It never shows: a sector torn within, an unflushed overwrite replaced by an older one that was already
 //! visible when it was issued, a delay.
 
@@ -26,6 +30,8 @@ mod image;
 
 mod window;
 
+mod zoned;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use bad::Bad;
@@ -37,7 +43,7 @@ pub use window::{Fate, Survival, Unflushed};
 
 use mezzanine_ground::random::Random;
 
-use crate::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
+use crate::{Capabilities, Device, DeviceError, DeviceErrorKind, Request, Zone, Zones};
 use bad::BadPlaces;
 use cache::Cache;
 use fault::Plan;
@@ -51,6 +57,8 @@ pub struct MemoryDevice {
 }
 
 struct State {
+    /// Of a device that has some.
+    zones: Option<Zones>,
     /// Exactly as long as the device.
     image: Image,
     cache: Cache,
@@ -76,6 +84,7 @@ impl MemoryDevice {
     /// A device of `len` zero bytes that shares `power` with others and calls itself `name` in messages.
     pub fn on(power: &Power, name: &'static str, len: u64, resizable: bool) -> Self {
         let state = State {
+            zones: None,
             image: Image::zeroed(len as usize),
             cache: Cache::default(),
             plan: Plan::default(),
@@ -136,6 +145,7 @@ impl MemoryDevice {
     /// on its own supply.
     pub fn copy_from(&self, other: &Self) {
         let (mut state, other) = (self.state(), other.state());
+        state.zones = other.zones;
         state.image.clone_from(&other.image);
         state.cache.clone_from(&other.cache);
         state.plan.clone_from(&other.plan);
@@ -150,6 +160,7 @@ impl MemoryDevice {
     pub fn reset(&self, len: u64, seed: u64) {
         let mut state = self.state();
         state.image = Image::zeroed(len as usize);
+        state.zones_are_empty();
         state.cache.clear();
         state.plan.clear();
         state.bad.clear();
@@ -207,7 +218,8 @@ impl MemoryDevice {
         self.state().image.clone()
     }
 
-    /// Replaces contents and length by `image`, durably: another device in the same slot.
+    /// Replaces contents and length by `image`, durably: another device in the same slot. Zones that hold
+    /// anything are full.
     pub fn load(&self, image: &[u8]) {
         self.put_back(&Image::from(image));
     }
@@ -216,6 +228,7 @@ impl MemoryDevice {
     pub fn put_back(&self, image: &Image) {
         let mut state = self.state();
         state.image.clone_from(image);
+        state.zones_are_full();
         state.cache.clear();
         state.flush_failed = false;
     }
@@ -273,11 +286,15 @@ impl MemoryDevice {
             Spent::Cut => {
                 // Under way when the power failed: the change joins the cache, and the cut decides what there
                 // is of it.
-                if let Request::Write { offset, buf } = request {
-                    let _ = state.write(*offset, buf, self.resizable);
-                } else if let Request::Discard { offset, len } = request {
-                    let _ = state.discard(*offset, *len);
-                }
+                let _ = match request {
+                    Request::Write { offset, buf } | Request::WriteThrough { offset, buf } => {
+                        state.write(*offset, buf, self.resizable)
+                    }
+                    Request::Append { zone, buf, .. } => state.append(*zone, buf).map(|_| ()),
+                    Request::Reset { zone } => state.reset_zone(*zone),
+                    Request::Discard { offset, len } => state.discard(*offset, *len),
+                    Request::Read { .. } | Request::Flush => Ok(()),
+                };
                 return Err(DeviceErrorKind::PoweredOff);
             }
             Spent::On => {}
@@ -285,6 +302,19 @@ impl MemoryDevice {
         match request {
             Request::Read { offset, buf } => state.read(*offset, buf),
             Request::Write { offset, buf } => state.checked_write(*offset, buf, self.resizable),
+            Request::WriteThrough { offset, buf } => {
+                state.checked_write(*offset, buf, self.resizable).inspect(|()| state.cache.last_is_durable())
+            }
+            Request::Append { zone, buf, at } => {
+                let place = state.write_pointer_of(*zone)?;
+                state.checked_write(place, buf, false).inspect(|()| **at = place)
+            }
+            Request::Reset { zone } => match state.plan.strike(Operation::Reset) {
+                _ if state.flush_failed => Err(DeviceErrorKind::FlushFailed),
+                Some(Fault::Error(kind)) => Err(kind),
+                Some(Fault::Lie) => Ok(()),
+                _ => state.reset_zone(*zone),
+            },
             Request::Flush => state.flush(flushable),
             Request::Discard { offset, len } => match state.plan.strike(Operation::Discard) {
                 Some(Fault::Error(kind)) => Err(kind),
@@ -358,6 +388,7 @@ impl State {
             let at = offset + done as u64;
             let next = (done + (SECTOR_BYTES - at % SECTOR_BYTES) as usize).min(buf.len());
             if self.random.chance(1, 2) && self.range(at, (next - done) as u64).is_some() {
+                // In a zone nothing is written behind what was left out.
                 let _ = self.write(at, &buf[done..next], false);
             }
             done = next;
@@ -367,6 +398,9 @@ impl State {
     fn write(&mut self, offset: u64, buf: &[u8], resizable: bool) -> Result<(), DeviceErrorKind> {
         let before = self.image.len() as u64;
         let end = offset.checked_add(buf.len() as u64).ok_or(DeviceErrorKind::OutOfRange)?;
+        if self.is_sequential(offset) && end <= before {
+            return self.write_in_zone(offset, buf);
+        }
         if end > before {
             if !resizable {
                 return Err(DeviceErrorKind::OutOfRange);
@@ -384,6 +418,9 @@ impl State {
     /// A discarded range keeps its bytes or turns to zeros: a caller that reads it again must not care.
     fn discard(&mut self, offset: u64, len: u64) -> Result<(), DeviceErrorKind> {
         let range = self.range(offset, len).ok_or(DeviceErrorKind::OutOfRange)?;
+        if len > 0 && self.is_sequential(offset + len - 1) {
+            return Err(DeviceErrorKind::Unsupported);
+        }
         let before = self.image.len() as u64;
         if self.random.chance(1, 2) {
             self.changes += 1;
@@ -428,7 +465,8 @@ impl Device for MemoryDevice {
             atomic_write: state.cache.sector_bytes as u32,
             volatile_cache: true,
             can_resize: self.resizable,
-            zones: None,
+            write_through: true,
+            zones: state.zones,
         }
     }
 
@@ -483,6 +521,13 @@ impl Device for MemoryDevice {
         Ok(())
     }
 
+    fn zone_at(&self, offset: u64) -> Result<Zone, DeviceError> {
+        let state = self.state();
+        state
+            .zone_at(offset)
+            .map_err(|kind| DeviceError::new(kind, "report a zone of", self.name).at(offset, 0))
+    }
+
     fn describe(&self) -> String {
         self.name.to_owned()
     }
@@ -490,3 +535,6 @@ impl Device for MemoryDevice {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod zone_tests;

@@ -15,6 +15,8 @@ pub enum OperationKind {
     Flush,
     /// Gives bytes up. Drives that know nothing of it take no time for it.
     Discard,
+    /// Empties a zone, of which `address` is the first byte. For drives that have zones.
+    Reset,
 }
 
 /// An operation on a modelled drive.

@@ -2,6 +2,7 @@
 
 use mezzanine_ground::replacement::PolicyConfig;
 
+use super::zones::ZoneGeometry;
 use super::{Admission, BATCH_GROUPS_MAX, SyncMode, TierConfig};
 use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SUPERBLOCK_OFFSETS};
 use crate::ids::{Frame, Sequence};
@@ -45,6 +46,8 @@ pub struct Geometry {
     /// Of a tier whose pages are scattered.
     #[cfg(test)]
     pub(crate) places: Option<std::sync::Arc<crate::placement::scattered::Places>>,
+    /// Where the queue is a ring of zones.
+    pub(crate) zones: Option<ZoneGeometry>,
     pub(crate) layout: Layout,
 }
 
@@ -157,7 +160,10 @@ impl Geometry {
 
     /// Bytes of flash: superblocks, metadata segments and frames.
     pub fn flash_bytes(&self) -> u64 {
-        self.frames_offset + self.frames_max() * u64::from(self.config.page_size)
+        match self.zones {
+            None => self.frames_offset + self.frames_max() * u64::from(self.config.page_size),
+            Some(zones) => self.frames_offset + self.frames_max() / zones.frames * zones.bytes,
+        }
     }
 
     /// Bytes of flash taken by metadata segments.
@@ -173,7 +179,13 @@ impl Geometry {
     /// Byte offset on flash of a frame.
     #[inline]
     pub(crate) fn offset_of_frame(&self, Frame(frame): Frame) -> u64 {
-        self.frames_offset + u64::from(frame) * u64::from(self.config.page_size)
+        let (frame, page) = (u64::from(frame), u64::from(self.config.page_size));
+        match self.zones {
+            None => self.frames_offset + frame * page,
+            Some(zones) => {
+                self.frames_offset + frame / zones.frames * zones.bytes + frame % zones.frames * page
+            }
+        }
     }
 
     /// Where it is read whether the device answers at all: the *probes*, as many bytes of each as a

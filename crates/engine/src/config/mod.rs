@@ -8,11 +8,14 @@ mod sizes;
 
 mod geometry;
 
+mod zones;
+
 pub use choices::{Admission, Design, SyncMode};
 pub use geometry::Geometry;
 pub(crate) use geometry::{PROBES, PlacedGeometry, SlotGeometry, probes_asked};
 pub use mezzanine_ground::config::{ConfigError, FRAMES_MAX};
 pub(crate) use sizes::lost_max;
+pub use zones::TierZones;
 
 /// Smallest page in bytes.
 pub const PAGE_SIZE_MIN: u32 = 4096;
@@ -71,6 +74,8 @@ pub struct TierConfig {
     /// With `returning_only`: pages whose first offer is remembered. Default: half as many as there are
     /// frames.
     pub remembered_pages: Option<u64>,
+    /// The zones that the tier lies on, if the flash device has some.
+    pub zones: Option<TierZones>,
 }
 
 /// Parameters of designs that write in place, each for the designs that it names. `None` is the default.
@@ -119,6 +124,7 @@ impl TierConfig {
             policy: PolicyParameters::default(),
             returning_only: false,
             remembered_pages: None,
+            zones: None,
         }
     }
 
@@ -160,9 +166,11 @@ impl TierConfig {
     /// The same queue with room to grow in a flash file of `bytes` bytes: as many frames as fit there beside
     /// the metadata that they need. Memory is taken for all of them. A tier whose design writes in place
     /// stays as large as it is.
+    ///
+    /// So does one on zones.
     #[must_use]
     pub fn with_room_in(&self, bytes: u64) -> Self {
-        if self.design.writes_in_place() {
+        if self.design.writes_in_place() || self.zones.is_some() {
             return Self { frames_max: self.frames, ..self.clone() };
         }
         let with = |frames_max| Self { frames_max, ..self.clone() };

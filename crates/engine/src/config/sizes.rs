@@ -35,6 +35,7 @@ impl TierConfig {
         if let Some(design) = in_place {
             return self.placed_geometry(design, summary_frames, records_max);
         }
+        let zones = self.zone_geometry(summary_frames, group_frames)?;
         let segment_records = 2 * u64::from(self.segment_frames) + u64::from(records_max) + 1;
         let records_end =
             (SEGMENT_HEADER_BYTES as u64 + segment_records * RECORD_BYTES as u64).next_multiple_of(4096);
@@ -52,16 +53,19 @@ impl TierConfig {
             segment_frames + group_frames,
         );
         let segment_slots = frames_max.div_ceil(segment_frames) + spare_segments.slots();
-        let frames_offset =
-            (SEGMENTS_OFFSET + segment_slots * segment_bytes).next_multiple_of(FRAMES_ALIGNMENT);
+        let alignment = zones.map_or(FRAMES_ALIGNMENT, |zones| zones.bytes);
+        let frames_offset = (SEGMENTS_OFFSET + segment_slots * segment_bytes).next_multiple_of(alignment);
         // The front moves on while fewer frames than these are free: the groups that only stage-out may
         // use, and those that come in until the flush that makes a new front durable. Stage-out keeps
         // more than that ready: the band whose disk writes are not yet synced.
-        let free_frames = (RESERVED_GROUPS + 3 + staging_groups / 2) * group_frames;
+        let free_frames = (RESERVED_GROUPS + 3 + staging_groups / 2) * group_frames
+            + zones.map_or(0, |zones| zones.kept_free());
         let ready_frames = self.band_frames + free_frames;
         // Recovery scans at most two segments' worth of groups and those in staging memory; until they are
         // in a durable segment they keep their frames, beside those that are kept ready.
-        let scanned = 2 * (segment_frames + group_frames) + staging_groups * group_frames;
+        let scanned = 2 * (segment_frames + group_frames)
+            + staging_groups * group_frames
+            + zones.map_or(0, |zones| zones.scanned());
         let needed = scanned + ready_frames + group_frames;
         if self.frames < needed {
             return Err(ConfigError::new(
@@ -97,6 +101,7 @@ impl TierConfig {
             least_frames: needed,
             journal: None,
             placed: None,
+            zones,
             #[cfg(test)]
             places: None,
             layout: Layout::default(),
@@ -113,6 +118,7 @@ impl TierConfig {
         records_max: u32,
     ) -> Result<Geometry, ConfigError> {
         designs::check(self, design)?;
+        self.zone_geometry(summary_frames, 0)?;
         let page = u64::from(self.page_size);
         let (group_pages, staging_groups) = (u64::from(self.group_pages), u64::from(self.staging_groups));
         let group_frames = u64::from(summary_frames) + group_pages;
@@ -206,6 +212,7 @@ impl TierConfig {
                 summary_bytes: u64::from(summary_frames) * page,
             }),
             placed: Some(placed),
+            zones: None,
             #[cfg(test)]
             places: None,
             layout: Layout::default(),

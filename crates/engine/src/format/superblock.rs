@@ -16,7 +16,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, put_at};
 
 use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible, version_of};
 use crate::bounds::Bound;
-use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
+use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig, TierZones};
 use crate::groups::ring::Ring;
 use crate::ids::{Position, Sequence};
 use crate::planted::{self, Bug};
@@ -256,6 +256,8 @@ impl Superblock {
         let config = &mut self.config;
         let (mut state, mut design) = (self.state.code(), config.design.code());
         let (mut admission, mut sync_mode) = (config.admission.code(), config.sync_mode.code());
+        let TierZones { mut zone_bytes, mut capacity_bytes } =
+            config.zones.unwrap_or(TierZones { zone_bytes: 0, capacity_bytes: 0 });
         let mut dirty_percent = config.policy.dirty_percent.map_or(0, |percent| percent + 1);
         visitor.always(0, SUPERBLOCK_MAGIC);
         visitor.always(8, FORMAT_VERSION);
@@ -303,6 +305,10 @@ impl Superblock {
         visitor.field(1296, &mut self.redone_from);
         // Zero in tiers of earlier builds.
         visitor.field(1304, &mut self.durable_sequence);
+        // Zero in tiers without zones, and of earlier builds.
+        visitor.field(1312, &mut zone_bytes);
+        visitor.field(1320, &mut capacity_bytes);
+        config.zones = (zone_bytes != 0).then_some(TierZones { zone_bytes, capacity_bytes });
         config.policy.dirty_percent = dirty_percent.checked_sub(1);
         self.state = TierState::from_code(state).ok_or_else(|| unknown("state"))?;
         config.design = Design::from_code(design).ok_or_else(|| unknown("design"))?;
@@ -354,7 +360,8 @@ impl Superblock {
         let mut superblock = Self::of(TierConfig::new(4096, 0), [0; 16], [0; 16]);
         superblock.show(&mut Reader(bytes))?;
         let Self { generation, epoch, origin_epoch, front, config, .. } = &superblock;
-        if u64::from(superblock.ring_shift) >= config.frames {
+        let shift = u64::from(superblock.ring_shift);
+        if shift >= config.frames || shift > 0 && config.zones.is_some() {
             return Err(unknown("ring"));
         }
         config.geometry().map_err(|error| FormatError::Damaged(format!("a superblock with {error}")))?;

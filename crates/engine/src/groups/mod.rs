@@ -339,9 +339,10 @@ impl Tier {
         let frames = if crowded { wanted } else { self.as_short_as_room(reserve, wanted)? };
         // Invariant 5: a frame is overwritten only when a durable front lies past it.
         let slack = if reserve == Reserve::Foreground { self.geometry.slack() } else { 0 };
-        if rear + frames + self.geometry.group_frames * reserved + keeps + slack > self.writable_end() {
+        if rear + frames + self.geometry.group_frames * reserved + keeps + slack > self.room_end(reserve) {
             return None;
         }
+        self.assert_zones_left(rear, frames);
         // Nor a summary that recovery would have to scan.
         if placement.summaries_left() <= reserved {
             return None;
@@ -361,7 +362,7 @@ impl Tier {
     fn as_short_as_room(&self, reserve: Reserve, wanted: u64) -> Option<u64> {
         let summary = self.geometry.summary_frames();
         let rear = self.control().ends.rear();
-        let room = self.writable_end().distance_from(rear).unwrap_or(0);
+        let room = self.room_end(reserve).distance_from(rear).unwrap_or(0);
         let within =
             |room: u64| if room < wanted { self.placement().short_of_bad(rear, room) } else { wanted };
         match reserve {
@@ -389,7 +390,37 @@ impl Tier {
 
     /// Frames before this position may be overwritten.
     pub(crate) fn writable_end(&self) -> Position {
-        self.kept_from() + self.frames_allowed()
+        let kept = self.kept_from();
+        // Invariant 13: the front has left all of a zone before any of its frames is free.
+        let kept = if planted::is(Bug::ZoneReusedInPart) { kept } else { self.geometry.zone_begin(kept) };
+        kept + self.frames_allowed()
+    }
+
+    /// Up to here groups with this reserve may be put. Of a queue on zones one free zone is kept: after a
+    /// crash the queue goes on in it. The only group that may be put there is one that states a front by
+    /// which, once it is durable, another zone is free. Under the control lock.
+    pub(crate) fn room_end(&self, reserve: Reserve) -> Position {
+        let (end, zone_frames) = (self.writable_end(), self.geometry.zone_frames());
+        let frees = || {
+            let (front, durable) = (self.control().ends.front(), self.control().passed.durable_front());
+            self.geometry.zone_begin(front) > self.geometry.zone_begin(durable)
+        };
+        // The distance would hide what the faults break.
+        let unchecked = planted::is(Bug::ZoneReusedInPart) || self.reuse_unchecked();
+        let none_kept = unchecked || planted::is(Bug::LastZoneTaken);
+        if zone_frames == 0 || reserve == Reserve::Carrier && frees() || none_kept {
+            return end;
+        }
+        Position::from_number(end.number().saturating_sub(zone_frames))
+    }
+
+    /// Invariant 13, for a group of so many frames. Under the control lock.
+    fn assert_zones_left(&self, rear: Position, frames: u64) {
+        if let Some(last) = self.geometry.zones_begun(rear, frames).last() {
+            let end = last + self.geometry.zone_frames();
+            let left = end <= self.kept_from() + self.frames_allowed();
+            assert!(left || planted::is(Bug::ZoneReusedInPart), "invariant 13: a zone is reset that is kept");
+        }
     }
 
     /// Closes the open group: it keeps only the frames it has filled. Under the control lock.

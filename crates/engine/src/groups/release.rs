@@ -38,7 +38,7 @@ impl Tier {
         self.control().passed.durable_front() < self.front_wanted_for_segments()
             || self.placement().is_short()
             || self.placement().summaries_left() < RESERVED_GROUPS + 2
-            || self.frames_before(self.writable_end())
+            || self.frames_before(self.room_end(Reserve::Foreground))
                 < (RESERVED_GROUPS + 2) * self.geometry.group_frames
                     + self.geometry.slack()
                     + self.placement().names_room()

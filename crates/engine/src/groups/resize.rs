@@ -58,9 +58,14 @@ impl Tier {
     /// just taking effect.
     pub fn begin_resize(&self, frames: u64) -> Result<(), ConfigError> {
         if !self.placement().can_resize() && frames != self.geometry.frames() {
-            let design = self.geometry.config().design;
-            let reason =
-                format!("a tier of design {design} keeps its size: its pages lie where they were written");
+            let config = self.geometry.config();
+            let reason = match config.zones {
+                Some(_) => "a tier on zones keeps its size: its queue is a ring of whole zones".to_owned(),
+                None => format!(
+                    "a tier of design {} keeps its size: its pages lie where they were written",
+                    config.design
+                ),
+            };
             let advice = format!("use {}, or format another tier", self.geometry.frames());
             return Err(ConfigError::new("frames", reason, advice));
         }

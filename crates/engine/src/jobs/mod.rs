@@ -122,7 +122,7 @@ impl PullPages<'_> {
 }
 
 impl WriteGroup<'_> {
-    /// (Byte offset on flash, bytes): one write, or two where the ring of frames ends. Of a design that
+    /// (Byte offset on flash, bytes): one write, or two where the ring of frames ends, or a zone. Of a design that
     /// writes in place: the summary, and each page by itself. With a slot directory there is no summary,
     /// and the slots are written for themselves, a block each.
     pub fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
@@ -144,6 +144,18 @@ impl WriteGroup<'_> {
         slots.chain(pages).chain(runs.into_iter().flatten())
     }
 
+    /// Byte offsets on flash of the zones that are to be reset before [`Self::writes`], which begin them; for
+    /// a tier on zones. There each of the writes lies in one zone, at its write pointer: a host whose
+    /// processes may die takes care that what a dead one has written of this job is not written again
+    /// (the bytes are the same), unless the zone is reset.
+    pub fn resets(&self) -> impl Iterator<Item = u64> {
+        let Written::Group(sequence) = self.what else { return Vec::new().into_iter() };
+        let (tier, group) = (self.tier, self.tier.group_of(sequence));
+        let frames = tier.geometry.summary_frames() + group.pages();
+        let begun = tier.geometry.zones_begun(group.position(), frames);
+        begun.map(|begin| tier.offset_of(begin)).collect::<Vec<_>>().into_iter()
+    }
+
     fn sequential_writes(&self, sequence: Sequence) -> impl Iterator<Item = (u64, &[u8])> {
         let tier = self.tier;
         let group = tier.group_of(sequence);
@@ -151,7 +163,7 @@ impl WriteGroup<'_> {
         let frames = tier.geometry.summary_frames() + group.pages();
         let memory = tier.group_memory(sequence);
         let page = tier.geometry.page_size();
-        tier.ring().runs(position, frames).into_iter().filter(|run| run.1 > 0).map(move |(at, count)| {
+        tier.geometry.pieces(tier.ring(), position, frames).map(move |(at, count)| {
             let bytes = tier.staged_bytes(memory + (at - position) as usize * page, count as usize * page);
             (tier.offset_of(at), bytes)
         })
@@ -282,7 +294,8 @@ impl Tier {
             return Some(Job::WriteGroup(WriteGroup { tier: self, what: Written::Slots }));
         }
         let ready = Sequence::each(control.groups.flushed()..control.groups.composed())
-            .find(|&sequence| self.group_of(sequence).is_ready());
+            .find(|&sequence| self.group_of(sequence).is_ready())
+            .filter(|&sequence| self.is_in_order(sequence));
         if let Some(sequence) = ready {
             let group = self.group_of(sequence);
             group.taken_to_be_written();
@@ -295,6 +308,13 @@ impl Tier {
         planted::inside("hand out WriteSegment: being written");
         control.segments.buffers[buffer].owned_by(owner);
         Some(Job::WriteSegment(WriteSegment { tier: self, buffer }))
+    }
+
+    /// Whether a group may be written as far as zones are concerned: in their order (invariant 13).
+    fn is_in_order(&self, sequence: Sequence) -> bool {
+        self.geometry.zones.is_none()
+            || self.written_end() == sequence
+            || planted::is(Bug::ZonesWrittenInAnyOrder)
     }
 
     /// Up to which group a flush is worth its cost now.

@@ -1,6 +1,7 @@
 //! Groups are put between frames that could not be read: see `stage_out::bad_frames`.
 
 use crate::format::RecordKind;
+use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
 use crate::ids::{EntryNumber, Frame, Position};
 use crate::planted::{self, Bug};
@@ -88,7 +89,7 @@ impl Queue<'_> {
         }
         // With less the next one could not pass them, or leave room for one that carries the front; and what
         // is before them is needed for the names of lost pages.
-        let room = rear + summary + group + summary <= self.writable_end();
+        let room = rear + summary + group + summary <= self.room_end(Reserve::Lost);
         let room = room || planted::is(Bug::EmptyGroupTakesRoom);
         let helps = room && self.is_good_start(rear + summary) && !planted::is(Bug::SummaryBeforeBadRun);
         if helps { summary } else { frames }

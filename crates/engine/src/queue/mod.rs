@@ -59,7 +59,7 @@ impl Placement for Queue<'_> {
     }
 
     fn can_resize(&self) -> bool {
-        true
+        self.geometry.zones.is_none()
     }
 
     /// Changes when a group was begun or is complete.

@@ -93,7 +93,7 @@ impl Scan<'_, '_> {
         let bytes = &mut bytes[aligned..aligned + bytes_at_once];
         let mut may_be = vec![false; frames as usize];
         let mut rows = Vec::new();
-        for (from, in_row) in self.ring.runs(position, frames) {
+        for (from, in_row) in self.geometry.pieces(self.ring, position, frames) {
             let firsts = (0..in_row).step_by(at_once as usize);
             rows.extend(firsts.map(|first| (from + first, at_once.min(in_row - first) as usize)));
         }
@@ -125,8 +125,13 @@ impl Scan<'_, '_> {
             return Some(journal.offset_of(sequence));
         }
         let frames = self.geometry.summary_frames();
-        let [(_, in_row), _] = self.ring.runs(position, frames);
+        let in_row = self.frames_in_row(position, frames);
         (in_row == frames).then(|| self.offset_of(position))
+    }
+
+    /// How many of so many frames from a position on lie side by side on flash.
+    fn frames_in_row(&self, position: Position, frames: u64) -> u64 {
+        self.geometry.pieces(self.ring, position, frames).next().map_or(0, |(_, in_row)| in_row)
     }
 
     /// Reads the summaries of so many groups from `chain` on, if all of these are full; and of those that lie
@@ -141,8 +146,7 @@ impl Scan<'_, '_> {
         // Where a summary takes several frames the next one need not begin with one of their multiples.
         let near = match &self.geometry.journal {
             None if self.geometry.summary_frames() == 1 => {
-                let [(_, in_row), _] = self.ring.runs(chain.position, near.min(self.ring.frames));
-                in_row as usize
+                self.frames_in_row(chain.position, near.min(self.ring.frames)) as usize
             }
             _ => 1,
         };
@@ -195,7 +199,8 @@ impl Scan<'_, '_> {
                 let near = near.min(limit - chain.position);
                 self.read_summaries_ahead(chain, self.groups_left(chain, limit).min(at_once), near);
             }
-            let Some(group) = self.summary_at(chain.position, chain.sequence)? else { break };
+            let Some(group) = self.group_or_behind_rest(chain.position, chain.sequence)? else { break };
+            let offset = self.offset_of_summary(group.position, group.sequence);
             let follows = group.sequence == chain.sequence
                 && (group.predecessor == chain.checksum
                     || planted::is(Bug::ChainUnchecked)
@@ -427,7 +432,10 @@ impl Scan<'_, '_> {
         // staging memory held.
         let groups = u64::from(self.geometry.config().staging_groups);
         let window = (groups * self.geometry.group_frames).min(self.ring.frames - 1);
-        let window = if self.geometry.journal.is_some() { groups + 1 } else { window };
+        // They may lie behind the rest of a zone.
+        let window = window + (self.geometry.zone_end(end.position) - end.position);
+        let window =
+            if self.geometry.journal.is_some() { groups + 1 } else { window.min(self.ring.frames - 1) };
         let candidates = match self.geometry.journal {
             None => self.summaries_may_be_at(end.position + 1, window.saturating_sub(1))?,
             Some(_) => vec![true; window.saturating_sub(1) as usize],

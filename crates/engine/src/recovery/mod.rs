@@ -29,6 +29,8 @@ mod segments;
 
 mod slots;
 
+mod zones;
+
 use std::fmt;
 
 use crate::attach::check_owner;
@@ -62,6 +64,13 @@ pub trait ReadFlash {
     /// many reads at once has it do so.
     fn read_many(&mut self, reads: &mut [(u64, Vec<u8>)]) -> Vec<Result<(), ReadError>> {
         reads.iter_mut().map(|(offset, bytes)| self.read(*offset, bytes)).collect()
+    }
+
+    /// Of a device with zones: the byte offset at which the zone goes on that `offset` lies in. `None` if the
+    /// host does not know, or the zone can be written anywhere. For a tier on zones, which leaves out the
+    /// rest of a zone if nobody knows.
+    fn write_pointer(&mut self, _offset: u64) -> Option<u64> {
+        None
     }
 }
 
@@ -235,6 +244,7 @@ struct Scan<'s, 'f> {
     epoch_seen: u32,
     /// Byte offsets of metadata segments of epochs that the superblock does not know.
     unknown_segments: Vec<u64>,
+    zone_head: zones::ZoneHead,
 }
 
 impl Tier {
@@ -309,6 +319,7 @@ impl Tier {
             unread: None,
             epoch_seen: 0,
             unknown_segments: Vec::new(),
+            zone_head: zones::ZoneHead::default(),
         };
         scan.run(tier).map_err(|error| scan.excused(error))
     }
@@ -356,7 +367,8 @@ impl Scan<'_, '_> {
             let what = format!("group {} was durable and is gone", chain.sequence);
             return Err(damaged(&what, self.offset_of(chain.position)));
         }
-        if front > chain.position || chain.position - front > self.ring.frames {
+        let rest_end = self.goes_on_at(chain);
+        if front > rest_end || rest_end - front > self.ring.frames {
             let offset = self.offset_of(chain.position);
             return Err(damaged("the queue's front and rear do not fit together", offset));
         }
@@ -374,12 +386,13 @@ impl Scan<'_, '_> {
             epoch_sequence: if raised { chain.sequence } else { self.superblock.epoch_sequence },
             state: TierState::Open,
             front,
-            redone_from: tier.redoes(self.superblock, chain.position),
+            redone_from: tier.redoes(self.superblock, rest_end),
             ..self.superblock.clone()
         };
+        let queue_end = chain.position;
         let chain = match chain.sequence {
-            Sequence::ZERO => Chain { checksum: superblock.chain_origin(), ..chain },
-            _ => chain,
+            Sequence::ZERO => Chain { checksum: superblock.chain_origin(), position: rest_end, ..chain },
+            _ => Chain { position: rest_end, ..chain },
         };
         tier.start(&superblock, chain, front, next_version);
         self.load_segments(&tier, &segments, front)?;
@@ -393,9 +406,13 @@ impl Scan<'_, '_> {
         // Before the superblock has a later epoch, by which they would count.
         let unknown = std::mem::take(&mut self.unknown_segments).into_iter();
         let mut writes: Vec<_> = unknown.map(|offset| (offset, vec![0; SEGMENT_HEADER_BYTES])).collect();
+        let mut before = segments_end.position;
         for group in &found {
+            tier.leave_rest(before, group.position, front);
+            before = self.after(group).position;
             next_version = self.replay_found(&tier, group, front, next_version, &mut writes)?;
         }
+        tier.leave_rest(queue_end, rest_end, front);
         let (host_metadata, log) = match found.last() {
             Some(last) => (last.host_metadata, last.log),
             None if segments_end.sequence > Sequence::ZERO && !planted::is(Bug::NoteOfSegmentLost) => {

@@ -200,10 +200,22 @@ impl Scan<'_, '_> {
             from.map_or((front, Sequence::ZERO), |chain| (chain.position, chain.sequence));
         while position < to.position {
             let offset = self.offset_of(position);
-            let Some(group) = self.summary_at(position, sequence)? else {
+            let found = self.group_or_behind_rest(position, sequence)?;
+            // Behind a rest the metadata may go on.
+            if self.next_zone(position) == Some(to.position)
+                && found
+                    .as_ref()
+                    .is_none_or(|group| group.position > position || group.sequence >= to.sequence)
+            {
+                tier.leave_rest(position, to.position, front);
+                position = to.position;
+                break;
+            }
+            let Some(group) = found else {
                 return Err(damaged("a metadata segment and the group it stands for", offset));
             };
-            if position >= front {
+            tier.leave_rest(position, group.position, front);
+            if group.position >= front {
                 self.replay_group(tier, &group, front, &mut { Version::ZERO })?;
             }
             let after = self.after(&group);
@@ -234,7 +246,11 @@ impl Scan<'_, '_> {
             record.copy_from_slice(bytes);
             let record = Record::decode(&record).ok_or_else(odd)?;
             if let RecordKind::Group { position: first, sequence, pages, records, checksum } = record.kind {
-                if first != end || u64::from(pages) > self.geometry.group_pages() {
+                let behind_rest = self.next_zone(end) == Some(first);
+                if behind_rest {
+                    tier.leave_rest(end, first, front);
+                }
+                if first != end && !behind_rest || u64::from(pages) > self.geometry.group_pages() {
                     return Err(odd());
                 }
                 position = first + self.geometry.summary_frames();

@@ -153,10 +153,8 @@ impl Tier {
         let (position, end) = (control.batch.position(), control.batch.end());
         let page_size = self.geometry.page_size();
         if self.reads_whole_groups() {
-            let runs = self.ring().runs(position, end - position);
-            return runs
-                .into_iter()
-                .filter(|(_, frames)| *frames > 0)
+            let pieces = self.geometry.pieces(self.ring(), position, end - position);
+            return pieces
                 .map(|(at, frames)| {
                     (self.offset_of(at), self.batch_memory(at - position), frames as usize * page_size)
                 })

@@ -153,7 +153,7 @@ impl Tier {
     /// behind then, and has taken more than its tombstones. Under the control lock.
     pub(crate) fn invalidated_at_rest(&self, pages: u64) {
         let short = 2 * self.geometry.group_frames + self.placement().names_room() / 2;
-        let scarce = self.frames_before(self.writable_end()) < short;
+        let scarce = self.frames_before(self.room_end(Reserve::Refused)) < short;
         if !planted::is(Bug::DroppedStillCounts) {
             self.control().refusals.forgive(if scarce { u64::MAX } else { pages });
         }

@@ -23,6 +23,8 @@ pub enum Kind {
     /// Files on a volume, and threads that carry out its jobs beside the operations, a device's request at a
     /// time.
     Runners,
+    /// A database as in [`Self::Database`], whose flash has zones. Drawn only where asked for.
+    Zones,
 }
 
 /// Make the seeds of draws of their own.
@@ -32,7 +34,8 @@ const OF_RUNNERS: u64 = 0x6a6f_6273_5f62_6573;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [Self::Volume, Self::Database, Self::Server, Self::Histories, Self::Runners];
+    pub const ALL: [Self; 6] =
+        [Self::Volume, Self::Database, Self::Server, Self::Histories, Self::Runners, Self::Zones];
 
     /// The kind that a seed draws where all are wanted.
     pub fn drawn(seed: u64) -> Self {
@@ -55,6 +58,7 @@ impl Kind {
             Self::Server => "server",
             Self::Histories => "histories",
             Self::Runners => "runners",
+            Self::Zones => "zones",
         }
     }
 }

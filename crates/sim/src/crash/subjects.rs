@@ -14,6 +14,7 @@ impl Kind {
             Self::Server => server::World::on(seed, terms).live(cuts),
             Self::Histories => volume::World::of_histories(seed, terms).live(cuts),
             Self::Runners => volume::World::of_runners(seed, terms).live(cuts),
+            Self::Zones => database::World::on_zones(seed, terms).live(cuts),
         }
     }
 }
@@ -31,6 +32,7 @@ impl Seeded for Kind {
             Self::Server => server::World::has(seed, terms, feature),
             Self::Histories => volume().of_histories().has(feature),
             Self::Runners => volume().of_runners(terms).has(feature),
+            Self::Zones => database::Scenario::draw_on(seed, terms).on_zones().has(feature),
         }
     }
 }

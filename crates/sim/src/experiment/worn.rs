@@ -139,6 +139,7 @@ impl Worn {
                 wear_gap_max: 0,
                 endurance_erases: u32::MAX,
                 bad_blocks_per_thousand: 0,
+                backs_up_paired_pages: false,
             },
             cache: CacheConfig {
                 kind,
@@ -156,6 +157,7 @@ impl Worn {
                 write_unit_us: 0.0,
                 latency_us: 0.0,
             },
+            power_loss: None,
         }
     }
 

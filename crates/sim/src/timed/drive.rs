@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use mezzanine_device::model::{Operation, OperationKind, Progress, Ticket, Timing};
 use mezzanine_device::{DeviceError, Model};
-use mezzanine_ssd::{Counters, DriveWork, Ssd};
+use mezzanine_ssd::{Counters, DriveWork, Inside};
 
 /// A drive with operations for somebody who is a `W`.
 pub(super) struct Drive<W> {
     timing: Arc<dyn Timing>,
     /// The same, if it is a flash drive from the inside.
-    ssd: Option<Arc<Ssd>>,
+    inside: Option<Inside>,
     state: Box<[u64]>,
     operations: Vec<Slot<W>>,
     unused: Vec<u32>,
@@ -68,15 +68,15 @@ impl<W: Copy> Drive<W> {
     /// # Panics
     /// If the state is that of another drive.
     pub(super) fn new(model: &Model, state: Option<Box<[u64]>>) -> Result<Self, DeviceError> {
-        let ssd = Ssd::of_model(model)?.map(Arc::new);
-        let timing = match &ssd {
-            Some(ssd) => Arc::clone(ssd) as Arc<dyn Timing>,
+        let inside = Inside::of_model(model)?;
+        let timing = match &inside {
+            Some(inside) => inside.timing(),
             None => model.timing()?,
         };
         Ok(Self {
             state: state.unwrap_or_else(|| timing.idle()),
             timing,
-            ssd,
+            inside,
             operations: Vec::new(),
             unused: Vec::new(),
             refused: VecDeque::new(),
@@ -85,15 +85,17 @@ impl<W: Copy> Drive<W> {
         })
     }
 
-    /// The state of a flash drive from the inside that is switched off now; of others none.
+    /// The state of a flash drive with a translation layer, from the inside, that is switched off now; of
+    /// others none.
     pub(super) fn switched_off(mut self) -> Option<Box<[u64]>> {
-        self.ssd?.rest(&mut self.state);
+        let Inside::Mapped(ssd) = self.inside? else { return None };
+        ssd.rest(&mut self.state);
         Some(self.state)
     }
 
     /// What the inside of a flash drive has counted.
     pub(super) fn inside(&self) -> Option<Counters> {
-        self.ssd.as_ref().map(|ssd| ssd.counters(&self.state))
+        self.inside.as_ref().map(|inside| inside.counters(&self.state))
     }
 
     /// What it did between two looks, so many seconds apart.
@@ -103,8 +105,7 @@ impl<W: Copy> Drive<W> {
         last: Option<&Counters>,
         seconds: f64,
     ) -> Option<DriveWork> {
-        let ssd = self.ssd.as_ref()?;
-        Some(DriveWork::between(ssd.config(), first?, last?, &ssd.erases(&self.state), seconds))
+        Some(self.inside.as_ref()?.work(&self.state, first?, last?, seconds))
     }
 
     /// An operation whose arm is where its address lies, if `span` is the whole stroke: 1 for the drive as it
@@ -129,7 +130,7 @@ impl<W: Copy> Drive<W> {
                 self.write_end = operation.address + operation.len;
             }
             OperationKind::Flush => load.flushes += 1,
-            OperationKind::Discard => {}
+            OperationKind::Discard | OperationKind::Reset => {}
         }
         let slot = Slot { operation, began: now, ticket: None, whose };
         let number = match self.unused.pop() {

@@ -160,13 +160,14 @@ impl<'t> World<'t> {
     fn operations_of(&mut self, job: &mut Job<'t>) -> Vec<Step> {
         let contents = self.flash_contents.as_mut().expect("a tier has flash");
         match job {
-            Job::WriteGroup(group) => group
-                .writes()
-                .map(|(offset, bytes)| {
+            Job::WriteGroup(group) => {
+                let resets = group.resets().map(|zone| Step::Flash(OperationKind::Reset, zone, 0));
+                let writes = group.writes().map(|(offset, bytes)| {
                     contents.write(offset, bytes);
                     Step::Flash(OperationKind::Write, offset, bytes.len() as u64)
-                })
-                .collect(),
+                });
+                resets.chain(writes).collect()
+            }
             Job::ReadFront(front) => front
                 .reads()
                 .into_iter()

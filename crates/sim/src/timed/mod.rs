@@ -67,9 +67,12 @@ pub fn run(setup: &Setup) -> Result<Outcome, Refusal> {
     run_with(setup, None).map(|(outcome, _)| outcome)
 }
 
-/// [`run`] on a flash drive as an earlier run left it, and what this one leaves: a state of
-/// [`Ssd`](mezzanine_ssd::Ssd), if the flash model is a drive from the inside. With none it begins as its
-/// model says.
+/// What a flash drive from the inside keeps when it is switched off: a state of
+/// [`Ssd`](mezzanine_ssd::Ssd).
+pub type FlashState = Box<[u64]>;
+
+/// [`run`] on a flash drive as an earlier run left it, and what this one leaves, if the flash model is a
+/// drive from the inside. With none it begins as its model says.
 ///
 /// # Errors
 /// As of [`run`].
@@ -78,8 +81,8 @@ pub fn run(setup: &Setup) -> Result<Outcome, Refusal> {
 /// As of that, and if the state is that of another drive.
 pub fn run_with(
     setup: &Setup,
-    flash_state: Option<Box<[u64]>>,
-) -> Result<(Outcome, Option<Box<[u64]>>), Refusal> {
+    flash_state: Option<FlashState>,
+) -> Result<(Outcome, Option<FlashState>), Refusal> {
     let sizes = setup.sizes()?;
     let source = setup.source(sizes.pages)?;
     let tier = sizes.geometry.as_ref().map(|geometry| new_tier(geometry, world::OWNER));

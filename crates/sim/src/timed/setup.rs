@@ -4,10 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use mezzanine_device::{Model, model};
+use mezzanine_device::{Model, Zones, model};
 use mezzanine_engine::{
-    Admission, ConfigError, Design, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN, SyncMode, TierConfig,
+    Admission, ConfigError, Design, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN, SyncMode, TierConfig, TierZones,
 };
+use mezzanine_ssd::{Inside, behind_translation_layer};
 use mezzanine_trace::{CLIENTS_MAX, Format, Generate, Shape};
 
 use super::pool::{Pool, PoolPolicy};
@@ -310,6 +311,8 @@ impl Setup {
     /// A number that differs between setups that may give different outcomes.
     pub fn fingerprint(&self) -> u64 {
         let text = format!("{:?}", Self { memory_bytes_max: None, ..self.clone() });
+        // A setup without zones is what it was before there were some.
+        let text = text.replace(", zones: None", "");
         // FNV-1a: stable across builds, which the standard library's hashers do not promise.
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -378,11 +381,54 @@ impl Setup {
         let drives = [("disk_model", &self.disk_model), ("flash_model", &self.flash_model)];
         let mut bytes = 0;
         for (parameter, model) in drives.into_iter().chain(log) {
-            let ssd = mezzanine_ssd::Ssd::of_model(model)
+            let inside = Inside::of_model(model)
                 .map_err(|error| Refusal::new(parameter, error.to_string(), "mend the model"))?;
-            bytes += ssd.map_or(0, |ssd| ssd.state_bytes());
+            bytes += inside.as_ref().map_or(0, Inside::state_bytes);
+            let tier = parameter == "flash_model" && matches!(self.configuration, Configuration::Tier(_));
+            if !tier && inside.is_some_and(|inside| inside.zones().is_some()) && self.uses(parameter) {
+                let reason = format!("{} is written zone by zone, and only a tier can do that", model.name);
+                return Err(Refusal::new(parameter, reason, "use another model, or a design of FaCE"));
+            }
         }
         Ok(bytes)
+    }
+
+    /// Whether anything is written to the drive of this parameter.
+    fn uses(&self, parameter: &str) -> bool {
+        let unused = [("disk_model", Configuration::Flash), ("flash_model", Configuration::Disk)];
+        !unused.contains(&(parameter, self.configuration))
+    }
+
+    /// The configuration that the tier has in the run: of [`Self::tier`] or [`Self::tier_config`], and where
+    /// flash has zones with as many frames as fill some.
+    pub fn tier_in_use(&self) -> TierConfig {
+        let config = self.tier.clone().unwrap_or_else(|| self.tier_config());
+        let config = TierConfig { page_size: PAGE_SIZE_MIN, ..config };
+        let Some(zones) = self.flash_zones() else { return config };
+        // The engine sees its smallest pages, whatever the size on the devices.
+        let scaled = |bytes: u64| bytes / u64::from(self.page_bytes) * u64::from(PAGE_SIZE_MIN);
+        let zones =
+            TierZones { zone_bytes: scaled(zones.zone_len), capacity_bytes: scaled(zones.zone_capacity) };
+        let frames = (zones.capacity_bytes / u64::from(PAGE_SIZE_MIN)).max(1);
+        // Not more than were asked for.
+        TierConfig { frames: (config.frames / frames).max(1) * frames, ..config }.on_zones(zones)
+    }
+
+    /// The same work on the same flash behind a translation layer, of a run on flash that has none: the tier
+    /// has as many frames. `None` of another run.
+    ///
+    /// # Errors
+    /// What is wrong with the model.
+    pub fn behind_translation_layer(&self) -> Result<Option<Self>, Refusal> {
+        let mapped = behind_translation_layer(&self.flash_model)
+            .map_err(|error| Refusal::new("flash_model", error.to_string(), "mend the model"))?;
+        let tier = TierConfig { zones: None, ..self.tier_in_use() };
+        Ok(mapped.map(|flash_model| Self { flash_model, tier: Some(tier), ..self.clone() }))
+    }
+
+    /// The zones of the flash device, if it has some.
+    fn flash_zones(&self) -> Option<Zones> {
+        Inside::of_model(&self.flash_model).ok().flatten().and_then(|inside| inside.zones())
     }
 
     pub(super) fn check_memory(&self, bytes: u64) -> Result<(), Refusal> {
@@ -396,9 +442,8 @@ impl Setup {
     }
 
     fn geometry(&self) -> Result<Geometry, Refusal> {
-        let mut config = self.tier.clone().unwrap_or_else(|| self.tier_config());
-        config.page_size = PAGE_SIZE_MIN;
-        config.geometry().map_err(|error| {
+        let config = self.tier_in_use();
+        let geometry = config.geometry().map_err(|error| {
             // Without a configuration of its own the sizes follow from the flash's.
             let least = TierConfig::flash_bytes_min(PAGE_SIZE_MIN).filter(|_| self.tier.is_none());
             let least = least.map(|least| least / u64::from(PAGE_SIZE_MIN) * u64::from(self.page_bytes));
@@ -409,7 +454,26 @@ impl Setup {
                 }
                 _ => error.into(),
             }
-        })
+        })?;
+        let factor = u64::from(self.page_bytes / PAGE_SIZE_MIN);
+        if let Some(zones) = self.flash_zones() {
+            let (bytes, most) = (geometry.conventional_bytes() * factor, zones.conventional_len());
+            let all = geometry.flash_bytes() * factor;
+            if bytes > most || all > zones.zone_len * zones.count {
+                let reason = format!(
+                    "the tier takes {all} bytes, {bytes} of them in conventional zones, and {} has {}, {most} of \
+                     them in conventional zones",
+                    self.flash_model.name,
+                    zones.zone_len * zones.count
+                );
+                return Err(Refusal::new(
+                    "flash_bytes",
+                    reason,
+                    "use a smaller tier, or more conventional zones",
+                ));
+            }
+        }
+        Ok(geometry)
     }
 
     fn check_devices(&self, database_bytes: u64) -> Result<(), Refusal> {

@@ -291,7 +291,7 @@ impl<'t> World<'t> {
         match kind {
             OperationKind::Write => self.counts.disk_pages_written += 1,
             OperationKind::Read => self.counts.disk_pages_read += 1,
-            OperationKind::Flush | OperationKind::Discard => {}
+            OperationKind::Flush | OperationKind::Discard | OperationKind::Reset => {}
         }
         self.submit(which, kind, place % pages * len, len, whose);
     }

@@ -89,10 +89,12 @@ impl Slow {
 
     fn begin(&self, request: &Request<'_>) {
         match request {
-            Request::Write { .. } => self.pass(Held::Writes),
+            Request::Write { .. } | Request::WriteThrough { .. } | Request::Append { .. } => {
+                self.pass(Held::Writes);
+            }
             Request::Flush => self.pass(Held::Flushes),
             Request::Read { .. } => self.pass(Held::Reads),
-            Request::Discard { .. } => {}
+            Request::Discard { .. } | Request::Reset { .. } => {}
         }
     }
 

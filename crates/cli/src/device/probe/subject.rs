@@ -100,9 +100,9 @@ impl<'d> RealDevice<'d> {
         let (mut seen, mut client) = (Seen::default(), load.client(number, self.span_bytes, seed));
         let mut buffer = noise(load.request_bytes as usize, seed.wrapping_add(number as u64));
         let began = Instant::now();
-        while !stop.load(Ordering::Relaxed)
-            && !client.is_over()
-            && !(client.may_end() && began.elapsed() >= time)
+        while !(stop.load(Ordering::Relaxed)
+            || client.is_over()
+            || client.may_end() && began.elapsed() >= time)
         {
             let step = client.step();
             let at = Instant::now();

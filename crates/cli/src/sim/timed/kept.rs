@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mezzanine_device::model::Mechanism;
 use mezzanine_sim::timed::Setup;
-use mezzanine_ssd::Ssd;
+use mezzanine_ssd::{Inside, Ssd};
 
 use super::args::FROM_THE_INSIDE;
 use crate::failure::Failure;
@@ -20,6 +20,11 @@ impl<'a> KeptDrive<'a> {
     pub(super) fn open(path: &'a Path, setup: &Setup) -> Result<Self, Failure> {
         let model = &setup.flash_model;
         let failed = |error| Failure::usage("--flash-model", error);
+        let inside = Inside::of_model(model).map_err(failed)?;
+        if inside.is_some_and(|inside| inside.zones().is_some()) {
+            let why = format!("{} has no translation layer whose state could be kept", model.name);
+            return Err(Failure::usage("--flash-state", why).next("leave it out"));
+        }
         let Some(ssd) = Ssd::of_model(model).map_err(failed)? else {
             let why = format!("{} is known by its times alone, and has no state to keep", model.name);
             return Err(Failure::usage("--flash-state", why).next(FROM_THE_INSIDE));

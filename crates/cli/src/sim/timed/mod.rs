@@ -56,19 +56,26 @@ pub(super) fn run(setup: &Setup, kept: Option<&Path>, series: bool, json: bool) 
     let kept = kept.map(|path| KeptDrive::open(path, setup)).transpose()?;
     let flash_state = kept.as_ref().map(KeptDrive::state).transpose()?.flatten();
     let bar = output::spinner("simulating");
-    let outcome = simulate(setup, flash_state);
+    let outcomes = simulate(setup, flash_state).and_then(|(outcome, flash_state)| {
+        let mapped = setup.behind_translation_layer()?.map(|mapped| simulate(&mapped, None)).transpose()?;
+        Ok((outcome, flash_state, mapped.and_then(|(mapped, _)| mapped.flash.inside)))
+    });
     bar.finish_and_clear();
-    let (outcome, flash_state) = outcome.map_err(|refusal| refused(&refusal))?;
+    let (outcome, flash_state, mapped) = outcomes.map_err(|refusal| refused(&refusal))?;
     if let (Some(kept), Some(state)) = (&kept, flash_state) {
         kept.keep(&state)?;
     }
-    if json { report::json(setup, &outcome) } else { report::text(setup, &outcome, series) }
+    if json {
+        report::json(setup, &outcome, mapped.as_ref())
+    } else {
+        report::text(setup, &outcome, mapped.as_ref(), series)
+    }
 }
 
 /// What came out, as JSON.
 pub(super) fn report_of(setup: &Setup, outcome: &Outcome) -> Result<serde_json::Value, Failure> {
     let failed = |e| Failure::refused("output", format!("not serialisable: {e}"));
-    serde_json::to_value(report::of(setup, outcome)).map_err(failed)
+    serde_json::to_value(report::of(setup, outcome, None)).map_err(failed)
 }
 
 /// Whether an option means nothing to a run of this configuration: of the tier, where there is none, or of

@@ -61,11 +61,14 @@ struct Report<'a> {
     setup: Parameters<'a>,
     #[serde(flatten)]
     outcome: &'a Outcome,
+    /// What the same flash did inside in the same run behind a translation layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    behind_translation_layer: Option<&'a DriveWork>,
 }
 
 fn config_of(setup: &Setup) -> Option<TierConfig> {
     let is_tier = matches!(setup.configuration, Configuration::Tier(_));
-    is_tier.then(|| setup.tier.clone().unwrap_or_else(|| setup.tier_config()))
+    is_tier.then(|| setup.tier_in_use())
 }
 
 fn remembered(config: &TierConfig) -> Option<u64> {
@@ -87,12 +90,16 @@ fn log(setup: &Setup) -> String {
     }
 }
 
-pub(super) fn json(setup: &Setup, outcome: &Outcome) -> Result<(), Failure> {
-    output::json(&of(setup, outcome))
+pub(super) fn json(setup: &Setup, outcome: &Outcome, mapped: Option<&DriveWork>) -> Result<(), Failure> {
+    output::json(&of(setup, outcome, mapped))
 }
 
 /// The parameters of a run and what came out of it.
-pub(super) fn of<'a>(setup: &'a Setup, outcome: &'a Outcome) -> impl Serialize + 'a {
+pub(super) fn of<'a>(
+    setup: &'a Setup,
+    outcome: &'a Outcome,
+    behind_translation_layer: Option<&'a DriveWork>,
+) -> impl Serialize + 'a {
     let tier = config_of(setup).map(|config| TierParameters {
         flash_bytes: setup.flash_bytes,
         tier_frames: config.frames,
@@ -130,17 +137,26 @@ pub(super) fn of<'a>(setup: &'a Setup, outcome: &'a Outcome) -> impl Serialize +
         checkpoint_spread: setup.checkpoint_spread,
         setup_hash: format!("{:016x}", setup.fingerprint()),
     };
-    Report { setup, outcome }
+    Report { setup, outcome, behind_translation_layer }
 }
 
 fn ms(us: f64) -> String {
     number(us / 1e3, if us < 1e4 { 3 } else { 1 })
 }
 
-pub(super) fn text(setup: &Setup, outcome: &Outcome, series: bool) -> Result<(), Failure> {
+pub(super) fn text(
+    setup: &Setup,
+    outcome: &Outcome,
+    mapped: Option<&DriveWork>,
+    series: bool,
+) -> Result<(), Failure> {
     let mut text = facts(&what_ran(setup, outcome));
     text.push('\n');
     text.push_str(&facts(&what_came_out(outcome)));
+    if let Some(mapped) = mapped {
+        text.push_str("\nThe same run on the same flash behind a translation layer:\n");
+        text.push_str(&facts(&inside(mapped)));
+    }
     text.push('\n');
     text.push_str(&latencies(outcome).render());
     text.push('\n');

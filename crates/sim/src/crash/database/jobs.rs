@@ -1,5 +1,6 @@
 //! The tier's jobs, carried out by several processes in any order and at any pace.
 
+use mezzanine_device::zones::reset_and_write;
 use mezzanine_device::{Device, Request};
 use mezzanine_engine::{Job, JobError, StageIn, StageKind};
 
@@ -93,8 +94,11 @@ impl Server<'_> {
         let machine = &self.world.machine;
         let (flash, disk) = (&machine.flash, &machine.disk);
         let page_bytes = self.world.scenario.page_bytes() as u64;
-        let space = self.world.scenario.space;
+        let (scenario, space) = (&self.world.scenario, self.world.scenario.space);
         let results = match &mut self.jobs[which].job {
+            Job::WriteGroup(job) if scenario.zones.is_some() => {
+                vec![reset_and_write(&**flash, job.resets(), job.writes())]
+            }
             Job::WriteGroup(job) => {
                 let mut writes: Vec<_> =
                     job.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();

@@ -37,7 +37,7 @@ impl life::World for World {
     }
 
     fn kind(&self) -> &'static str {
-        Kind::Database.name()
+        if self.scenario.zones.is_some() { Kind::Zones.name() } else { Kind::Database.name() }
     }
 
     fn summary(&self) -> String {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Survival};
-use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
+use mezzanine_device::{Device, DeviceError, DeviceErrorKind, Zones};
 use mezzanine_engine::format::{
     SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, write_superblock,
 };
@@ -52,6 +52,11 @@ impl<C: Clone> Machine<C> {
             control: Arc::new(Whole::new(&power, control)),
             power,
         }
+    }
+
+    /// The flash device has zones, all of them empty.
+    pub(super) fn flash_has_zones(&mut self, zones: Zones) {
+        self.flash = Arc::new(MemoryDevice::zoned(&self.power, "simulated zoned flash", zones));
     }
 
     /// The one of the two devices that is to fail.
@@ -131,6 +136,11 @@ pub struct Reader<'m>(pub &'m MemoryDevice);
 impl ReadFlash for Reader<'_> {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
+
+    fn write_pointer(&mut self, offset: u64) -> Option<u64> {
+        let zone = self.0.zone_at(offset).ok()?;
+        (!zone.conventional).then(|| zone.write_pointer())
     }
 }
 

@@ -69,6 +69,12 @@ impl World {
         Self { life: Life::on(seed, terms, &world.machine.power), ..world }
     }
 
+    /// The world of `seed` on these terms, with flash that has zones.
+    pub fn on_zones(seed: u64, terms: &Terms) -> Self {
+        let world = Self::of(Scenario::draw_on(seed, terms).on_zones());
+        Self { life: Life::on(seed, terms, &world.machine.power), ..world }
+    }
+
     /// The world of `seed`, before its first start.
     pub fn new(seed: u64) -> Self {
         Self::of(Scenario::draw(seed))
@@ -78,12 +84,15 @@ impl World {
     pub fn of(scenario: Scenario) -> Self {
         let page = vec![0; scenario.page_bytes()];
         let relations = scenario.space.all_relations() as usize;
-        let machine = Machine::new(
+        let mut machine = Machine::new(
             scenario.flash_bytes(),
             scenario.disk_bytes(),
             scenario.disk_piece(),
             Control { redo: 0, tier: [0; 16], disk_suffices: true },
         );
+        if let Some(zones) = scenario.zones {
+            machine.flash_has_zones(zones);
+        }
         Self {
             life: Life::of(scenario.seed, &machine.power),
             machine,

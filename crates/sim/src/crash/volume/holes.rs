@@ -163,6 +163,9 @@ impl Device for HoledDevice {
                 Request::Write { buf, .. } => Request::Write { offset, buf },
                 Request::Flush => Request::Flush,
                 Request::Discard { len, .. } => Request::Discard { offset, len: *len },
+                Request::WriteThrough { buf, .. } => Request::WriteThrough { offset, buf },
+                // Files have no zones.
+                Request::Append { .. } | Request::Reset { .. } => Request::Reset { zone: offset },
             });
         }
         let mut done = if moved.is_empty() { Vec::new() } else { self.inner.run(&mut moved) }.into_iter();
@@ -176,6 +179,8 @@ impl Device for HoledDevice {
             Request::Read { buf, .. } => Request::Read { offset: place, buf },
             Request::Write { buf, .. } => Request::Write { offset: place, buf },
             Request::Discard { len, .. } => Request::Discard { offset: place, len },
+            Request::WriteThrough { buf, .. } => Request::WriteThrough { offset: place, buf },
+            Request::Append { .. } | Request::Reset { .. } => Request::Reset { zone: place },
             Request::Flush => Request::Flush,
         })
     }
