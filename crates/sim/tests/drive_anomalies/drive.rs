@@ -115,6 +115,9 @@ impl SsdDevice {
             Request::Write { offset, buf } => self.write(inside, *offset, buf)?,
             Request::Flush => self.enter(inside, OperationKind::Flush, 0, 0),
             Request::Discard { offset, len } => self.enter(inside, OperationKind::Discard, *offset, *len),
+            Request::WriteThrough { .. } | Request::Append { .. } | Request::Reset { .. } => {
+                return Err(DeviceErrorKind::Unsupported);
+            }
         };
         if spent == Spent::Cut {
             // Somewhere on the way.
@@ -214,6 +217,7 @@ impl Device for SsdDevice {
             atomic_write: SECTOR as u32,
             volatile_cache: true,
             can_resize: false,
+            write_through: false,
             zones: None,
         }
     }
