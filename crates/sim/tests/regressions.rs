@@ -450,15 +450,24 @@ fn worlds_of_histories_that_were_wrong_once_are_right() {
 }
 
 /// What happened in a part of such a world, as above for runners.
-const PARTS_OF_HISTORIES: [(u64, u64, &str, &str, &str); 1] = [(
-    20_261_218_307,
-    3,
-    "guards,ahead",
-    "29:88+179+193+223+226+232+255+267-269!269.2,42:!2.2",
-    "not a bug of the volume: a write went to disk alone, since the opening took no pages yet, after the flash device had been copied; that copy \
+const PARTS_OF_HISTORIES: [(u64, u64, &str, &str, &str); 2] = [
+    (
+        20_261_218_307,
+        3,
+        "guards,ahead",
+        "29:88+179+193+223+226+232+255+267-269!269.2,42:!2.2",
+        "not a bug of the volume: a write went to disk alone, since the opening took no pages yet, after the flash device had been copied; that copy \
       beside the newest file, whose sidecar had learned of no group since, read that write, and the checker knew the moments that it had kept, \
       and not those between them",
-)];
+    ),
+    (
+        20_261_218_307,
+        3,
+        "ahead",
+        "29:88+179+193+223+225+232+236+242-243+267-269!269.2,42:!2.2",
+        "not a bug of the volume: the same with a header guard on the file, whose head is in the sidecar; the checker looked for it under the guard",
+    ),
+];
 
 #[test]
 fn parts_of_worlds_of_histories_that_were_wrong_once_are_right() {

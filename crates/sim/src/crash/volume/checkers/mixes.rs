@@ -326,12 +326,12 @@ impl Mix {
             _ => expendable || self.is_clean() || !disk_of_sidecar,
         };
         let named = self.sidecar(file).filter(|_| dirty).map(|sidecar| sidecar.named()).unwrap_or_default();
-        let attached =
-            self.sidecar(file).unwrap_or(SidecarText("")).attached(&part.disk.snapshot.disks[file]);
+        let sidecar = self.sidecar(file).unwrap_or(SidecarText(""));
+        let attached = sidecar.attached(&part.disk.snapshot.disks[file]);
+        let without_guard = sidecar.without_guard(&part.disk.snapshot.disks[file]);
         let disk = as_it_is.then_some(&attached);
         let broken_off = (relation == Relation::FlashNewer).then(|| &self.flash.models[file]);
-        let disk_since =
-            of_same_opening.then_some((&part.disk.snapshot.disks[file], &self.flash.models[file]));
+        let disk_since = of_same_opening.then_some((&without_guard, &self.flash.models[file]));
         if let Err(why) = (Expected { models, disk, named, disk_since, broken_off }).fits(world, found) {
             return if !dirty && self.has_lost_the_name(file) { Ok(false) } else { Err(why) };
         }
@@ -430,7 +430,8 @@ struct Expected<'m> {
     disk: Option<&'m Image>,
     /// but for these pages.
     named: Vec<u64>,
-    /// Exception 1: or what its disk has and is no older than the file was at this moment,
+    /// Exception 1: or what its disk has, with its head for a guard, and is no older than the file was at this
+    /// moment,
     disk_since: Option<(&'m Image, &'m FileModel)>,
     /// Exception 6: or what was there before a discard that this one knows as broken off.
     broken_off: Option<&'m FileModel>,
@@ -493,12 +494,17 @@ impl SidecarText<'_> {
     /// the place of a guard. Of a guard that has stretched a file shorter than itself a crash may have left
     /// the length alone. No other disk is cut or extended, whatever length stands here.
     fn attached(&self, disk: &Image) -> Image {
+        if self.field("state") == Some("dirty") { disk.clone() } else { self.without_guard(disk) }
+    }
+
+    /// The disk with the head from here in the place of a guard.
+    fn without_guard(&self, disk: &Image) -> Image {
         let mut disk = disk.clone();
         let (guard, mut head) = (self.bytes("guard"), self.bytes("head"));
         let len = self.number("length").map_or(usize::MAX, |len| len as usize);
         let stretched = len < guard.len() && (1..=guard.len()).contains(&disk.len());
         let restored = !guard.is_empty() && (disk.starts_with(GUARD) || stretched);
-        if !restored || self.field("state") == Some("dirty") {
+        if !restored {
             return disk;
         }
         if stretched {
