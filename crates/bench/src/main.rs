@@ -1,4 +1,5 @@
-//! Benchmarks of the engine, the volume and modelled drives, each beside a rival or the machine's limit in the same run.
+//! Benchmarks of the engine, the volume and modelled drives, each beside a rival or the machine's limit in
+//! the same run.
 #![forbid(unsafe_code)]
 
 mod drive;

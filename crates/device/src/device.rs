@@ -107,7 +107,8 @@ impl Request<'_> {
         }
     }
 
-    /// Offset and length in bytes; a flush has none. Of a zone its beginning, and as much as is written to it.
+    /// Offset and length in bytes; a flush has none. Of a zone its beginning, and as much as is written to
+    /// it.
     pub fn range(&self) -> Option<(u64, u64)> {
         match self {
             Self::Read { offset, buf } => Some((*offset, buf.len() as u64)),

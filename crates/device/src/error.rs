@@ -19,8 +19,8 @@ pub enum DeviceErrorKind {
     Misaligned,
     /// The request lies outside the device's fixed length.
     OutOfRange,
-    /// A zone is written front to back, up to its capacity: this write begins elsewhere, does not fit, or lies
-    /// in two zones; or what was to be reset is no zone.
+    /// A zone is written front to back, up to its capacity: this write begins elsewhere, does not fit, or
+    /// lies in two zones; or what was to be reset is no zone.
     ZoneOrder,
     /// The device cannot do this at all.
     Unsupported,

@@ -1,5 +1,5 @@
-//! Worlds whose flash has zones notice rules of zones that are taken out (invariant 13). The others need a queue
-//! that is as full as it gets: `crates/engine/tests/zones.rs`.
+//! Worlds whose flash has zones notice rules of zones that are taken out (invariant 13). The others need a
+//! queue that is as full as it gets: `crates/engine/tests/zones.rs`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -82,8 +82,8 @@ impl Inside {
     }
 }
 
-/// The same flash behind its translation layer, of a model of a drive of zones: with as much room for the host,
-/// or as much as the translation layer leaves. `None` of another model.
+/// The same flash behind its translation layer, of a model of a drive of zones: with as much room for the
+/// host, or as much as the translation layer leaves. `None` of another model.
 ///
 /// # Errors
 /// `InvalidModel` with the key that is wrong.

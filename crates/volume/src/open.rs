@@ -209,8 +209,8 @@ pub(crate) fn format_tier(
     Ok(tier_uuid)
 }
 
-/// Refuses a tier that is not laid out for the zones of its device. One that is laid out for zones does without
-/// any.
+/// Refuses a tier that is not laid out for the zones of its device. One that is laid out for zones does
+/// without any.
 fn check_zones(geometry: &Geometry, zones: Option<&Zones>, name: &str) -> Result<(), VolumeError> {
     let Some(zones) = zones else { return Ok(()) };
     let (needed, there) = (geometry.conventional_bytes(), zones.conventional_len());

@@ -1,7 +1,7 @@
 # The last record before a checkpoint changes a page, so redo begins at that page's position: the end of that
-# record. The server crashes, and the file system of the table is not mounted when it starts again. The page is
-# from before the redo point like any other: no file is made for it, and once the file system is mounted the
-# newest version is there.
+# record. The server crashes, and the file system of the table is not mounted when it starts again. The page
+# is from before the redo point like any other: no file is made for it, and once the file system is mounted
+# the newest version is there.
 #
 # Rules: missing_old, missing_at_redo
 use strict;
@@ -23,8 +23,8 @@ $node->stop;
 $node->start;
 my $path = relation_path($node, 't');
 
-# Reading the first time what was changed before a checkpoint sets hint bits, and logs the page: the last record
-# before the next checkpoint, unless somebody else logs something, or it ends with a page of the log.
+# Reading the first time what was changed before a checkpoint sets hint bits, and logs the page: the last
+# record before the next checkpoint, unless somebody else logs something, or it ends with a page of the log.
 my ($redo, $lsn);
 for (1 .. 10)
 {

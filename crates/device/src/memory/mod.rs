@@ -11,9 +11,9 @@
 //! - *Bit flips*, [`Fault::FlipBit`] and [`MemoryDevice::flip_bit`]; *misdirected writes*,
 //!   [`Fault::Misdirect`]; *lies*, [`Fault::Lie`]: a flush, write or discard that is reported and not done.
 //!
-//! With zones ([`MemoryDevice::zoned`]) a write elsewhere than at the write pointer of its zone is refused. Of
-//! what happened to a zone since the last flush a power cut keeps a part from its beginning: after the first
-//! reset or write that it loses or tears nothing of that zone is kept.
+//! With zones ([`MemoryDevice::zoned`]) a write elsewhere than at the write pointer of its zone is refused.
+//! Of what happened to a zone since the last flush a power cut keeps a part from its beginning: after the
+//! first reset or write that it loses or tears nothing of that zone is kept.
 //!
 //! It never shows: a sector torn within, an unflushed overwrite replaced by an older one that was already
 //! visible when it was issued, a delay.

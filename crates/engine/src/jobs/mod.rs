@@ -122,8 +122,8 @@ impl PullPages<'_> {
 }
 
 impl WriteGroup<'_> {
-    /// (Byte offset on flash, bytes): one write, or two where the ring of frames ends, or a zone. Of a design that
-    /// writes in place: the summary, and each page by itself. With a slot directory there is no summary,
+    /// (Byte offset on flash, bytes): one write, or two where the ring of frames ends, or a zone. Of a design
+    /// that writes in place: the summary, and each page by itself. With a slot directory there is no summary,
     /// and the slots are written for themselves, a block each.
     pub fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let tier = self.tier;

@@ -2,8 +2,8 @@
 //!
 //! A crash may leave more on flash than the queue has: a group that is torn, or that came behind one which is
 //! missing. On zones it cannot be written over. So the queue goes on at the next zone, and the positions in
-//! between, the *rest*, hold nothing. Nothing on flash names a rest: it follows from where groups lie. The group
-//! behind it says by its sequence number, and by its predecessor's checksum, that none lies between.
+//! between, the *rest*, hold nothing. Nothing on flash names a rest: it follows from where groups lie. The
+//! group behind it says by its sequence number, and by its predecessor's checksum, that none lies between.
 //!
 //! ```text
 //!        group n-1     what the crash left    unwritten    | group n
@@ -49,9 +49,9 @@ impl Scan<'_, '_> {
 
     /// The group at this position, or where the next zone begins, if the queue went on there.
     ///
-    /// There may be whole ones at both. What a crash has left here has no smaller number than the group behind
-    /// the rest, and an earlier epoch. (A later one has the group here if the device could not say how far
-    /// the zone was written when the group there was, and that was lost.)
+    /// There may be whole ones at both. What a crash has left here has no smaller number than the group
+    /// behind the rest, and an earlier epoch. (A later one has the group here if the device could not say how
+    /// far the zone was written when the group there was, and that was lost.)
     pub(super) fn group_or_behind_rest(
         &mut self,
         position: Position,

@@ -1,9 +1,9 @@
 //! Erase unit and spare space, by what collection leaves of the rate when the whole drive is written over.
 //!
 //! Small writes at places drawn evenly cost the more, the less of the flash is spare. Writes of more at a
-//! place cost less, the more of an erase unit they fill, and next to nothing if they fill it. The loads follow
-//! one another here as they were measured, over a drive that was filled, so neither has to be in a steady
-//! state.
+//! place cost less, the more of an erase unit they fill, and next to nothing if they fill it. The loads
+//! follow one another here as they were measured, over a drive that was filled, so neither has to be in a
+//! steady state.
 
 use std::sync::Arc;
 use std::time::Duration;

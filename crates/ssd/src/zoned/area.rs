@@ -1,8 +1,8 @@
 //! The conventional area: two halves of flash in turn.
 //!
 //! A half is written front to back, a page for as many units as came together. When it has no room left, the
-//! other one is erased, the newest version of every unit is copied there, and it goes on there. A half is twice as
-//! large as the area, so that a copy is paid for by as much that was written.
+//! other one is erased, the newest version of every unit is copied there, and it goes on there. A half is
+//! twice as large as the area, so that a copy is paid for by as much that was written.
 
 use super::layout::Parts;
 use super::{FLASH_PER_AREA, Span, ZonedSsd};

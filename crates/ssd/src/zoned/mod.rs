@@ -1,9 +1,9 @@
 //! Flash without a translation layer: a drive of zones, read, programmed and erased as its host says.
 //!
-//! NFA ("Towards an Efficient Flash-Based Mid-Tier Cache", section 3.2) has its host manage erase blocks. Here a
-//! host sees *zones* instead, each an erase block on every plane of a set: it programs them in order and erases
-//! them as a whole, and there is no map, no collection and nothing held back. What a host of zones writes over
-//! in place lies in a small conventional area, which is kept in two halves in turn (`area`).
+//! NFA ("Towards an Efficient Flash-Based Mid-Tier Cache", section 3.2) has its host manage erase blocks.
+//! Here a host sees *zones* instead, each an erase block on every plane of a set: it programs them in order
+//! and erases them as a whole, and there is no map, no collection and nothing held back. What a host of zones
+//! writes over in place lies in a small conventional area, which is kept in two halves in turn (`area`).
 //!
 //! Invariants:
 //! - *Z1*: a zone is programmed page by page in order, and only after an erase (N1).
@@ -41,8 +41,9 @@ pub const FLASH_PER_AREA: u32 = 4;
 
 /// A modelled drive of zones. Its state is kept by the caller ([`Timing`]).
 ///
-/// A unit that came without a partner for its page waits in a register, which capacitors carry through a power
-/// cut, until the next one of its zone comes; so what is complete is durable, and a flush writes nothing.
+/// A unit that came without a partner for its page waits in a register, which capacitors carry through a
+/// power cut, until the next one of its zone comes; so what is complete is durable, and a flush writes
+/// nothing.
 #[derive(Debug, Clone)]
 pub struct ZonedSsd {
     config: SsdConfig,

@@ -234,8 +234,8 @@ impl Scenario {
         }
     }
 
-    /// The same world with flash that has zones, of a few groups each, so that the queue begins one often. Its
-    /// tier is a queue and keeps its size.
+    /// The same world with flash that has zones, of a few groups each, so that the queue begins one often.
+    /// Its tier is a queue and keeps its size.
     #[must_use]
     pub fn on_zones(mut self) -> Self {
         let mut random = Random::new(self.seed ^ ZONES);
@@ -249,7 +249,8 @@ impl Scenario {
         self.tier.segment_frames = *random.pick(&[8, 8, 13]);
         let group = u64::from(self.tier.group_pages) + 1;
         let frames = group * random.between(1, 5) + random.below(3);
-        // Now and then there is a rest that no frame fits in, and zones begin further apart than they are long.
+        // Now and then there is a rest that no frame fits in, and zones begin further apart than they are
+        // long.
         let capacity = frames * page + *random.pick(&[0, 0, 512]);
         let len = (capacity + *random.pick(&[0, 0, 4096, page])).next_multiple_of(4096);
         self.tier.frames = 1;

@@ -430,8 +430,8 @@ struct Expected<'m> {
     disk: Option<&'m Image>,
     /// but for these pages.
     named: Vec<u64>,
-    /// Exception 1: or what its disk has, with its head for a guard, and is no older than the file was at this
-    /// moment,
+    /// Exception 1: or what its disk has, with its head for a guard, and is no older than the file was at
+    /// this moment,
     disk_since: Option<(&'m Image, &'m FileModel)>,
     /// Exception 6: or what was there before a discard that this one knows as broken off.
     broken_off: Option<&'m FileModel>,
