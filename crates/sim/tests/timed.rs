@@ -359,7 +359,7 @@ fn what_cannot_be_simulated_is_refused_with_what_could_be() {
 /// Flash without a translation layer, an eighth of the example of `crates/ssd`: 64 zones of 1 MiB, of which
 /// each conventional one takes four.
 fn native_flash(conventional: u64) -> mezzanine_device::Model {
-    let text = include_str!("../../ssd/examples/native-flash.toml")
+    let text = include_str!("../../ssd/models/native-flash.toml")
         .replace("pages_per_block = 128", "pages_per_block = 16")
         .replace("conventional = 2", &format!("conventional = {conventional}"))
         .replace("486_539_264", &format!("{}", (64 - 3 * conventional) << 20));

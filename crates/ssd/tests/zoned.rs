@@ -10,7 +10,7 @@ use mezzanine_ssd::zoned::ZonedSsd;
 use mezzanine_ssd::{Inside, behind_translation_layer, timing};
 
 fn model() -> Model {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/native-flash.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/native-flash.toml");
     Model::load(path.to_str().unwrap()).unwrap()
 }
 

@@ -54,7 +54,7 @@ pub struct Measurements {
     pub facts: Facts,
     /// The loads over the measured part.
     pub rows: Vec<Measured>,
-    /// Those over the whole drive ([`collection`]), in their order; none if it was not written over.
+    /// Those over the whole drive (`collection`), in their order; none if it was not written over.
     pub collection: Vec<Measured>,
 }
 
