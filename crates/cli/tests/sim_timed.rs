@@ -149,7 +149,7 @@ fn a_drive_goes_on_as_an_earlier_run_left_it() {
     let scratch = Scratch::new();
     let (model, state) = (scratch.file("small.toml"), scratch.file("state"));
     let text = include_str!("../../device/models/durassd.toml")
-        .replacen("capacity_bytes = 480_000_000_000", "capacity_bytes = 2_000_000_000", 1)
+        .replacen("capacity_bytes = 480_000_000_000", "capacity_bytes = 2_048_000_000", 1)
         .replacen("blocks_per_plane = 2048", "blocks_per_plane = 24", 1);
     std::fs::write(&model, text).unwrap();
     let run_on =
