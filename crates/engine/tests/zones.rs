@@ -344,3 +344,14 @@ fn survives_crashes_when_full() -> bool {
 fn crashes_of_a_full_queue_leave_a_zone_to_go_on_in() {
     only_with(&[Bug::LastZoneTaken], survives_crashes_when_full);
 }
+
+/// What a damaged superblock may say.
+#[test]
+fn zones_without_end_are_refused() {
+    let zones = TierZones { zone_bytes: 1 << 40, ..zones_of(24) };
+    let config = TierConfig { frames: 24 << 23, ..config(24) }.on_zones(zones);
+    let error = config.geometry().unwrap_err().to_string();
+    assert!(error.contains("more than 2^62"), "{error}");
+    let config = TierConfig { frames: 24 << 26, ..config }.on_zones(zones);
+    assert!(config.geometry().is_err());
+}

@@ -186,7 +186,7 @@ pub(crate) fn format_tier(
         refuse_contents(flash, &name)?;
     }
     let capabilities = flash.capabilities();
-    check_zones(&geometry, capabilities.zones.as_ref(), &name)?;
+    check_zones(&geometry, capabilities.zones.as_ref(), "format", &name)?;
     let needed = geometry.flash_bytes();
     if capabilities.len < needed {
         if !capabilities.can_resize {
@@ -211,7 +211,12 @@ pub(crate) fn format_tier(
 
 /// Refuses a tier that is not laid out for the zones of its device. One that is laid out for zones does
 /// without any.
-fn check_zones(geometry: &Geometry, zones: Option<&Zones>, name: &str) -> Result<(), VolumeError> {
+fn check_zones(
+    geometry: &Geometry,
+    zones: Option<&Zones>,
+    operation: &'static str,
+    name: &str,
+) -> Result<(), VolumeError> {
     let Some(zones) = zones else { return Ok(()) };
     let (needed, there) = (geometry.conventional_bytes(), zones.conventional_len());
     let (reason, advice) = match geometry.zones() {
@@ -229,7 +234,7 @@ fn check_zones(geometry: &Geometry, zones: Option<&Zones>, name: &str) -> Result
             "lay the tier out for its zones, or use a device without",
         ),
     };
-    Err(VolumeError::new(VolumeErrorKind::InvalidConfig, "format", name, reason).advise(advice))
+    Err(VolumeError::new(VolumeErrorKind::InvalidConfig, operation, name, reason).advise(advice))
 }
 
 /// What to do about superblocks that cannot be read: they may be whole, and name pages that are nowhere else.
@@ -409,6 +414,8 @@ pub(crate) fn open_tier(
     }
     let superblock = merged(&found, config, &name)?;
     let geometry = volume_geometry(&superblock.config, OPERATION, &name)?;
+    // It may be a copy of another device.
+    check_zones(&geometry, flash.capabilities().zones.as_ref(), OPERATION, &name)?;
     let recover = |superblock: &Superblock| {
         let memory = Blank::heap(geometry.region_bytes());
         prefer_huge_pages(memory.memory());

@@ -80,6 +80,20 @@ fn a_tier_that_does_not_fit_the_zones_is_refused_before_anything_is_written() {
         assert!(error.to_string().contains(word), "{error}");
         assert_eq!(flash.changes(), 0);
     }
+    // Nor is one opened that was copied to a device of other zones.
+    let there = flash(zones);
+    Volume::format(&*there, &config, false).unwrap();
+    let other =
+        flash(Zones { zone_len: 2 * zones.zone_len, conventional: zones.conventional.div_ceil(2), ..zones });
+    let mut copied = vec![0; 4096];
+    for offset in (0..zones.conventional * zones.zone_len).step_by(4096) {
+        there.read_at(&mut copied, offset).unwrap();
+        other.write_at(&copied, offset).unwrap();
+    }
+    other.flush().unwrap();
+    let error = Volume::open(other.clone(), config.clone()).err().unwrap();
+    assert_eq!(error.kind(), VolumeErrorKind::InvalidConfig);
+    assert!(error.to_string().contains("its zones are of"), "{error}");
     // What is laid out for zones does without any.
     let plain = MemoryDevice::new(config.tier.geometry().unwrap().flash_bytes());
     Volume::format(&plain, &config, false).unwrap();

@@ -41,14 +41,17 @@ pub(crate) struct ZoneGeometry {
     pub(crate) frames: u64,
 }
 
+/// Bytes that the zones of a queue take at most.
+const QUEUE_BYTES_MAX: u64 = 1 << 62;
+
 /// Zones that a queue has beyond what it would need without: for the rest of the zones at its ends.
 const ZONES_AT_ENDS: u64 = 2;
 /// And for rests that were left out within what recovery may have to scan.
 const ZONES_SCANNED: u64 = 2;
 
 impl ZoneGeometry {
-    /// Frames by which more are kept free than without zones: of those from the front up to the end of its
-    /// zone none is free, and one zone is left to what follows a crash.
+    /// Frames by which more are kept free than without zones: of those from the beginning of the front's zone
+    /// up to the front none is free, and one zone is left to what follows a crash.
     pub(super) fn kept_free(&self) -> u64 {
         ZONES_AT_ENDS * self.frames
     }
@@ -104,6 +107,11 @@ impl TierConfig {
                 self.frames, self.frames_max
             );
             return wrong(reason, "use a multiple of the frames of a zone, and no room to grow");
+        }
+        // The superblock of a damaged device may ask for any.
+        if (self.frames / frames).checked_mul(zone_bytes).is_none_or(|bytes| bytes > QUEUE_BYTES_MAX) {
+            let reason = format!("{} zones of {zone_bytes} bytes are more than 2^62", self.frames / frames);
+            return wrong(reason, "use fewer frames, or the zones that the device reports");
         }
         Ok(Some(ZoneGeometry { bytes: zone_bytes, frames }))
     }
