@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use mezzanine_device::model::{OperationKind, Progress, Ticket, Timing, find};
 use mezzanine_ground::random::Random;
-use mezzanine_ssd::{Condition, Counters, Ssd, SsdConfig};
+use mezzanine_ssd::{Condition, DriveWork, Ssd, SsdConfig};
 
 use crate::report::{Outcome, Row, Scale, median};
 
@@ -41,11 +41,8 @@ pub(crate) fn run(scale: Scale, gigabytes: &[u64]) -> Outcome {
         let before = ssd.counters(&state);
         let figures = (0..ROUNDS).map(|_| writes_a_second(&ssd, &mut state, units, writes, &mut random));
         let figure = median(figures.collect());
-        let after = ssd.counters(&state);
-        let all =
-            |counters: &Counters| counters.pages_programmed * u64::from(config.geometry.units_per_page());
-        let amplification =
-            (all(&after) - all(&before)) as f64 / (after.units_programmed - before.units_programmed) as f64;
+        let work = DriveWork::between(config, &before, &ssd.counters(&state), &ssd.erases(&state), 1.0);
+        let amplification = work.write_amplification.unwrap_or(f64::NAN);
         let name = format!(
             "random 4 KiB writes, {MODEL}'s flash, {gigabytes} GB of {:.3}, written {amplification:.2} times",
             config.effective_utilisation()

@@ -28,6 +28,8 @@ mod ftl;
 
 mod state;
 
+mod link;
+
 mod drive;
 
 pub mod power;

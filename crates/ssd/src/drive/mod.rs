@@ -15,21 +15,12 @@ use crate::ConfigError;
 use crate::config::{CacheKind, FlushRule, SsdConfig};
 use crate::counters::Counters;
 use crate::ftl::Location;
+use crate::link::Link;
 use crate::nand::{Block, NandTimes};
 use crate::power::Anomaly;
-use crate::state::{Layout, Parts, Words};
+use crate::state::{Layout, Parts};
 
 pub use condition::Condition;
-
-/// Times of the way between host and buffer in ns.
-#[derive(Debug, Clone, Copy)]
-struct HostTimes {
-    command: u64,
-    write_unit: u64,
-    latency: u64,
-    /// Of a mapping unit over the link, in units of 2^-16 ns.
-    unit_transfer: u64,
-}
 
 /// A modelled flash drive. Its state is kept by the caller ([`Timing`](mezzanine_device::model::Timing)).
 #[derive(Debug, Clone)]
@@ -38,7 +29,7 @@ pub struct Ssd {
     config: SsdConfig,
     layout: Layout,
     nand: NandTimes,
-    host: HostTimes,
+    link: Link,
     condition: Condition,
     /// Mapping units of the host.
     logical_units: u32,
@@ -60,21 +51,14 @@ impl Ssd {
     /// The first parameter that cannot be.
     pub fn new(config: SsdConfig) -> Result<Self, ConfigError> {
         config.check()?;
-        let ns = |us: f64| (us * 1e3).round() as u64;
-        let unit = f64::from(config.geometry.unit_bytes);
-        let host = HostTimes {
-            command: ns(config.host.command_us),
-            write_unit: ns(config.host.write_unit_us),
-            latency: ns(config.host.latency_us),
-            unit_transfer: (unit * 1e3 / config.host.link_mb_per_s * 65_536.0).round() as u64,
-        };
+        let link = Link::new(&config.host, config.geometry.unit_bytes);
         let nand = NandTimes::new(&config.timings, &config.geometry);
         let condition = Condition::Fresh;
         Ok(Self {
             name: "the drive".to_owned(),
             layout: Layout::new(&config),
             nand,
-            host,
+            link,
             condition,
             logical_units: config.logical_units(),
             map_pages: config.map_pages(),
@@ -178,16 +162,9 @@ impl Ssd {
         })
     }
 
-    /// When a command of so many units is over the link that arrives at `now`.
-    fn over_link(&self, words: &mut Words, now: u64, units: u32) -> u64 {
-        let transfer = (u64::from(units) * self.host.unit_transfer) >> 16;
-        words.link_free_at = words.link_free_at.max(now) + self.host.command + transfer;
-        words.link_free_at
-    }
-
     fn read(&self, parts: &mut Parts<'_>, now: u64, span: Span) -> u64 {
         let Parts { words, ftl, .. } = parts;
-        let mut ready = now.max(words.flushed_at) + self.host.latency;
+        let mut ready = now.max(words.flushed_at) + self.link.latency;
         if self.config.cache.reads_take_frames && words.filled - words.released >= ftl.frames.len() as u64 {
             let from = self.wait_for_frame(words, ftl, ready);
             if from > ready {
@@ -219,15 +196,15 @@ impl Ssd {
         if let Some((page, units)) = run {
             done = done.max(ftl.read_page(page, units, ready));
         }
-        let over = self.over_link(words, ready, span.units);
-        let transfer = (u64::from(span.units) * self.host.unit_transfer) >> 16;
-        over.max(done + transfer)
+        let over = self.link.over(&mut words.link_free_at, ready, span.units.into());
+        over.max(done + self.link.transfer(span.units.into()))
     }
 
     fn write(&self, parts: &mut Parts<'_>, now: u64, span: Span, stream: u32, through: bool) -> u64 {
         let Parts { words, ftl, .. } = parts;
-        let now = now.max(words.flushed_at) + self.host.latency;
-        let here = self.over_link(words, now, span.units) + u64::from(span.units) * self.host.write_unit;
+        let now = now.max(words.flushed_at) + self.link.latency;
+        let here = self.link.over(&mut words.link_free_at, now, span.units.into())
+            + u64::from(span.units) * self.link.write_unit;
         words.link_free_at = here;
         let stream = stream.min(self.config.ftl.streams - 1);
         let mut filled = here;
@@ -249,8 +226,8 @@ impl Ssd {
     /// Gives up the units that lie in the range as a whole.
     fn discard(&self, parts: &mut Parts<'_>, now: u64, operation: Operation) -> u64 {
         let Parts { words, ftl, .. } = parts;
-        let now = now.max(words.flushed_at) + self.host.latency;
-        let done = self.over_link(words, now, 0);
+        let now = now.max(words.flushed_at) + self.link.latency;
+        let done = self.link.over(&mut words.link_free_at, now, 0);
         let unit = u64::from(self.config.geometry.unit_bytes);
         let first = operation.address.div_ceil(unit);
         let units = (operation.address.saturating_add(operation.len) / unit).saturating_sub(first);
@@ -264,7 +241,7 @@ impl Ssd {
 
     fn flush(&self, parts: &mut Parts<'_>, now: u64) -> u64 {
         let Parts { words, ftl, .. } = parts;
-        let now = self.over_link(words, now.max(words.flushed_at), 0);
+        let now = self.link.over(&mut words.link_free_at, now.max(words.flushed_at), 0);
         ftl.counters.flushes += 1;
         if self.config.cache.flush == FlushRule::OrderingPoint || self.config.shows(Anomaly::Lost) {
             return now;

@@ -22,6 +22,7 @@ use serde::Deserialize;
 use crate::ConfigError;
 use crate::config::SsdConfig;
 use crate::counters::Counters;
+use crate::link::Link;
 use crate::nand::{Dimensions, NandTimes};
 use layout::{Layout, Parts};
 
@@ -51,10 +52,7 @@ pub struct ZonedSsd {
     layout: Layout,
     dimensions: Dimensions,
     nand: NandTimes,
-    command_ns: u64,
-    latency_ns: u64,
-    /// Of a mapping unit over the link, in units of 2^-16 ns.
-    unit_transfer: u64,
+    link: Link,
 }
 
 /// Where a run of units of the host lies.
@@ -94,15 +92,11 @@ impl ZonedSsd {
             );
             return Err(ConfigError::new("capacity_bytes", reason));
         }
-        let ns = |us: f64| (us * 1e3).round() as u64;
-        let unit = f64::from(config.geometry.unit_bytes);
         Ok(Self {
             layout: Layout::new(&config, &zones),
             dimensions: Dimensions::new(config.geometry),
             nand: NandTimes::new(&config.timings, &config.geometry),
-            command_ns: ns(config.host.command_us),
-            latency_ns: ns(config.host.latency_us),
-            unit_transfer: (unit * 1e3 / config.host.link_mb_per_s * 65_536.0).round() as u64,
+            link: Link::new(&config.host, config.geometry.unit_bytes),
             zones,
             config,
         })
@@ -178,13 +172,6 @@ impl ZonedSsd {
         Span { first, units: end - first }
     }
 
-    /// When a command of so many units is over the link that arrives at `now`.
-    fn over_link(&self, parts: &mut Parts<'_>, now: u64, units: u64) -> u64 {
-        let transfer = (units * self.unit_transfer) >> 16;
-        parts.words.link_free_at = parts.words.link_free_at.max(now) + self.command_ns + transfer;
-        parts.words.link_free_at
-    }
-
     /// The plane of a page of a zone of flash.
     fn plane_of(&self, zone: u64, page: u64) -> u32 {
         let set = (zone % u64::from(self.sets())) as u32;
@@ -235,7 +222,7 @@ impl ZonedSsd {
     }
 
     fn write(&self, parts: &mut Parts<'_>, now: u64, span: Span) -> u64 {
-        let here = self.over_link(parts, now + self.latency_ns, span.units);
+        let here = self.link.over(&mut parts.words.link_free_at, now + self.link.latency, span.units);
         parts.counters.units_written += span.units;
         if span.first < self.area_units() {
             return self.write_area(parts, span, here);
@@ -257,7 +244,7 @@ impl ZonedSsd {
     }
 
     fn read(&self, parts: &mut Parts<'_>, now: u64, span: Span) -> u64 {
-        let ready = now + self.latency_ns;
+        let ready = now + self.link.latency;
         parts.counters.units_read += span.units;
         let per_page = u64::from(self.config.geometry.units_per_page());
         let mut pages: Vec<(u64, u64, u32)> = Vec::new();
@@ -284,12 +271,12 @@ impl ZonedSsd {
         for (zone, page, units) in pages {
             done = done.max(self.read_page(parts, zone, page, units, ready));
         }
-        let over = self.over_link(parts, ready, span.units);
-        over.max(done + ((span.units * self.unit_transfer) >> 16))
+        let over = self.link.over(&mut parts.words.link_free_at, ready, span.units);
+        over.max(done + self.link.transfer(span.units))
     }
 
     fn reset(&self, parts: &mut Parts<'_>, now: u64, address: u64) -> u64 {
-        let here = self.over_link(parts, now + self.latency_ns, 0);
+        let here = self.link.over(&mut parts.words.link_free_at, now + self.link.latency, 0);
         let zone = address / u64::from(self.config.geometry.unit_bytes) / self.zone_units();
         assert!(zone >= u64::from(self.zones.conventional), "Z2: a zone that is reset is a sequential one");
         let flash = self.flash_zone(zone);
@@ -325,10 +312,10 @@ impl Timing for ZonedSsd {
             }
             OperationKind::Flush => {
                 parts.counters.flushes += 1;
-                (self.over_link(&mut parts, begins, 0), false)
+                (self.link.over(&mut parts.words.link_free_at, begins, 0), false)
             }
             OperationKind::Reset => (self.reset(&mut parts, begins, operation.address), false),
-            OperationKind::Discard => (self.over_link(&mut parts, begins, 0), false),
+            OperationKind::Discard => (self.link.over(&mut parts.words.link_free_at, begins, 0), false),
         };
         parts.queue[turn] = done;
         parts.words.commands += 1;
