@@ -24,6 +24,7 @@ use mezzanine_engine::planted::{self, Bug};
 
 use crate::config::provably_clean;
 use crate::error::{VolumeError, VolumeErrorKind};
+use crate::forget::or_forget;
 use crate::guard::is_len_of_current;
 use crate::host_metadata::{Entry, Table};
 use crate::registry::OpenedTier;
@@ -212,12 +213,15 @@ fn judge_without_sidecar(
         ));
     }
     let Some(tier) = tier else { return Ok(Bond::New { forget: Vec::new() }) };
+    // A file that was drained into another tier since has no sidecar either.
+    let forget = tier.orphans(file.path);
     if tier.provably_clean {
-        return Ok(Bond::New { forget: tier.orphans(file.path) });
+        return Ok(Bond::New { forget });
     }
-    let waiting: Vec<String> = tier.waiting().map(|number| tier.opened.path_table.name(number)).collect();
+    let waiting = tier.waiting().filter(|number| !forget.contains(number));
+    let waiting: Vec<String> = waiting.map(|number| tier.opened.path_table.name(number)).collect();
     if waiting.is_empty() {
-        return Ok(Bond::New { forget: Vec::new() });
+        return Ok(Bond::New { forget });
     }
     Err(refuse(
         file,
@@ -227,8 +231,10 @@ fn judge_without_sidecar(
             tier.name,
             waiting.join(", ")
         ),
-        "attach those first; if this is one of them, put its sidecar back or restore it from a backup with the \
-         tier formatted anew",
+        &format!(
+            "attach those first, {}; if this is one of them, put its sidecar back or restore it from a backup with the tier formatted anew",
+            or_forget(tier.name, &waiting)
+        ),
     ))
 }
 

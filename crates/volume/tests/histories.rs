@@ -694,6 +694,37 @@ fn a_tier_waits_for_no_other_copy_of_a_file_that_was_current() {
     }
 }
 
+/// A tier that nobody needs is replaced while it knows a file, the file is drained from the one that took its
+/// place, and comes back to it.
+fn a_file_that_another_tier_let_go() -> Result<Vec<u8>, VolumeError> {
+    let machine = Machine::new(&durable(), false);
+    let (volume, file) = machine.open()?;
+    file.write_at(&page(0, 1), 0)?;
+    volume.close_drained()?;
+    let (volume, _file) = machine.open()?;
+    volume.close()?;
+    machine.backing.sidecar.inner_remove();
+    let (_volume, file) = machine.open()?;
+    file.write_at(&page(1, 2), PAGE as u64)?;
+    file.sync()?;
+    contents_of(&file)
+}
+
+/// Found by worlds of power cuts (seed 20270107823): the file had no sidecar, as after any drain, and the
+/// tier, which had been drained and of which nobody needed anything, knew a file of this name and refused it.
+#[test]
+fn a_drained_tier_takes_a_file_back_that_was_drained_from_another() {
+    let expected = [page(0, 1), page(1, 2)].concat();
+    assert_eq!(a_file_that_another_tier_let_go().unwrap()[..2 * PAGE], expected);
+    #[cfg(feature = "planted")]
+    {
+        set(Some(Bug::OrphansAwaited));
+        let refused = a_file_that_another_tier_let_go();
+        set(None);
+        assert_eq!(refused.unwrap_err().kind(), VolumeErrorKind::FileNotAttached);
+    }
+}
+
 /// Flash of a tier in sync mode `through` is put back to before the last opening, in which two files got
 /// their numbers in another order.
 fn older_flash_of_a_clean_tier_is_emptied() -> Result<(), VolumeError> {
