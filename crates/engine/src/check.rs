@@ -22,6 +22,7 @@ impl Tier {
         assert!(releasable <= cleaned, "invariant 5: disk is synced after it was written");
         assert!(control.passed.cleaned() <= control.ends.staged_from(), "only durable groups are staged out");
         assert!(control.ends.staged_from() <= rear);
+        assert!(!self.is_rest(front), "the front stands where the rest of a zone begins");
         assert!(control.groups.retired() <= control.groups.flushed());
         assert!(control.groups.flushed() <= control.groups.composed());
         assert!(control.groups.composed() <= control.groups.next());

@@ -1054,6 +1054,13 @@ bugs! {
         /// A group that a crash has left behind the end of the queue counts, though the queue went on in the
         /// next zone.
         ZoneRestBelieved,
+        /// Groups whose segment is damaged, up to the end of their zone, pass for a rest if the first of them
+        /// is damaged as well.
+        GroupsPassForRest,
+        /// The front stands where a rest begins.
+        FrontBeforeRest,
+        /// What a crash has left counts if the group that the queue went on with cannot be read.
+        UnreadZoneHeadForgotten,
     }
 }
 

@@ -12,7 +12,8 @@
 //! - After a crash something may have been written behind the end of the queue, and cannot be written over:
 //!   the queue goes on in the next zone then, and the rest of this one holds nothing (`recovery::zones`).
 //! - So that there is always a next zone, one is left to that: only a group may be put there that carries a
-//!   front by which another zone becomes free ([`Tier::room_end`](crate::core::Tier::room_end)).
+//!   front by which another zone becomes free. And as the rest of a zone may be lost to a crash, what can wait
+//!   leaves another one to what the front needs ([`Tier::room_end`](crate::core::Tier::room_end)).
 
 use super::{ConfigError, TierConfig};
 use crate::config::Geometry;
@@ -44,14 +45,16 @@ pub(crate) struct ZoneGeometry {
 /// Bytes that the zones of a queue take at most.
 const QUEUE_BYTES_MAX: u64 = 1 << 62;
 
-/// Zones that a queue has beyond what it would need without: for the rest of the zones at its ends.
-const ZONES_AT_ENDS: u64 = 2;
+/// Zones that a queue has beyond what it would need without: for the rest of the zones at its ends, and for
+/// one that a crash leaves out.
+const ZONES_AT_ENDS: u64 = 3;
 /// And for rests that were left out within what recovery may have to scan.
 const ZONES_SCANNED: u64 = 2;
 
 impl ZoneGeometry {
     /// Frames by which more are kept free than without zones: of those from the beginning of the front's zone
-    /// up to the front none is free, and one zone is left to what follows a crash.
+    /// up to the front none is free, one zone is what a crash may leave out, and one is left to what follows
+    /// it.
     pub(super) fn kept_free(&self) -> u64 {
         ZONES_AT_ENDS * self.frames
     }

@@ -329,17 +329,17 @@ impl Tier {
         };
         // The distance that is kept between rear and front would hide most of what the two faults break.
         let reserved = if self.reuse_unchecked() { 0 } else { reserved };
-        let rear = control.ends.rear();
+        let (rear, room_end) = (control.ends.rear(), self.room_end(reserve));
         let wanted = placement.clear_of_bad(rear, self.group_frames_allowed()?);
         let keeps = match reserve {
             Reserve::Carrier | Reserve::Lost => 0,
-            Reserve::Refused if control.lost.get() == 0 => placement.bad_room(rear, self.writable_end()),
-            _ => placement.names_room() + placement.bad_room(rear, self.writable_end()),
+            Reserve::Refused if control.lost.get() == 0 => placement.bad_room(rear, room_end),
+            _ => placement.names_room() + placement.bad_room(rear, room_end),
         };
         let frames = if crowded { wanted } else { self.as_short_as_room(reserve, wanted)? };
         // Invariant 5: a frame is overwritten only when a durable front lies past it.
         let slack = if reserve == Reserve::Foreground { self.geometry.slack() } else { 0 };
-        if rear + frames + self.geometry.group_frames * reserved + keeps + slack > self.room_end(reserve) {
+        if rear + frames + self.geometry.group_frames * reserved + keeps + slack > room_end {
             return None;
         }
         self.assert_zones_left(rear, frames);
@@ -396,9 +396,11 @@ impl Tier {
         kept + self.frames_allowed()
     }
 
-    /// Up to here groups with this reserve may be put. Of a queue on zones one free zone is kept: after a
-    /// crash the queue goes on in it. The only group that may be put there is one that states a front by
-    /// which, once it is durable, another zone is free. Under the control lock.
+    /// Up to here groups with this reserve may be put. Of a queue on zones the last free zone is kept, since
+    /// after a crash the queue goes on in it: the only group that may be put there is one that states a front
+    /// by which, once it is durable, another zone is free. The zone before that is kept from what can wait: a
+    /// crash may leave as much out, and what the front needs must find its room behind. Under the control
+    /// lock.
     pub(crate) fn room_end(&self, reserve: Reserve) -> Position {
         let (end, zone_frames) = (self.writable_end(), self.geometry.zone_frames());
         let frees = || {
@@ -411,7 +413,11 @@ impl Tier {
         if zone_frames == 0 || reserve == Reserve::Carrier && frees() || none_kept {
             return end;
         }
-        Position::from_number(end.number().saturating_sub(zone_frames))
+        let zones_kept = match reserve {
+            Reserve::Foreground | Reserve::HostMetadata | Reserve::StageOut => 2,
+            Reserve::Refused | Reserve::Lost | Reserve::Carrier => 1,
+        };
+        Position::from_number(end.number().saturating_sub(zones_kept * zone_frames))
     }
 
     /// Invariant 13, for a group of so many frames. Under the control lock.

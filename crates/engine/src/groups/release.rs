@@ -65,7 +65,7 @@ impl Tier {
             if end >= releasable || !needed {
                 break;
             }
-            end = self.pages_of(end, &self.group_at(end)).end;
+            end = self.behind_rest(self.pages_of(end, &self.group_at(end)).end);
         }
         if end == front {
             return None;

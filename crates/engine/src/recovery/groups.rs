@@ -94,6 +94,7 @@ impl Scan<'_, '_> {
         let mut may_be = vec![false; frames as usize];
         let mut rows = Vec::new();
         for (from, in_row) in self.geometry.pieces(self.ring, position, frames) {
+            let in_row = self.written_of(from, in_row);
             let firsts = (0..in_row).step_by(at_once as usize);
             rows.extend(firsts.map(|first| (from + first, at_once.min(in_row - first) as usize)));
         }
@@ -210,6 +211,7 @@ impl Scan<'_, '_> {
                 break;
             }
             self.report.groups_scanned += 1;
+            self.follows(&group);
             if let Some(offset) = offset {
                 // It is wanted again when it is replayed.
                 self.ahead.keep(offset, &self.summary);
@@ -224,6 +226,7 @@ impl Scan<'_, '_> {
             chain = self.after(&group);
             found.push(group);
         }
+        self.ends_without_doubt()?;
         Ok(found)
     }
 

@@ -245,6 +245,8 @@ struct Scan<'s, 'f> {
     /// Byte offsets of metadata segments of epochs that the superblock does not know.
     unknown_segments: Vec<u64>,
     zone_head: zones::ZoneHead,
+    /// Whether the groups found last are of the queue.
+    doubt: Option<zones::Doubt>,
 }
 
 impl Tier {
@@ -320,6 +322,7 @@ impl Tier {
             epoch_seen: 0,
             unknown_segments: Vec::new(),
             zone_head: zones::ZoneHead::default(),
+            doubt: None,
         };
         scan.run(tier).map_err(|error| scan.excused(error))
     }
@@ -368,6 +371,8 @@ impl Scan<'_, '_> {
             return Err(damaged(&what, self.offset_of(chain.position)));
         }
         let rest_end = self.goes_on_at(chain);
+        // Of an empty queue the front is at its end.
+        let front = if front == chain.position { rest_end } else { front };
         if front > rest_end || rest_end - front > self.ring.frames {
             let offset = self.offset_of(chain.position);
             return Err(damaged("the queue's front and rear do not fit together", offset));

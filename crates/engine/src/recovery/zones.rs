@@ -14,10 +14,11 @@
 //!                    ^ end of the queue then                ^ where a zone begins
 //! ```
 //!
-//! In the directory a rest is the head of a group without pages of anybody, so that the front passes it like
-//! any other.
+//! In the directory a rest is the head of a group without pages of anybody. The front passes it together with
+//! the group before ([`Tier::behind_rest`]): where it stands a group begins, of which segments need not say the
+//! number, and so what lies there is never a rest.
 
-use super::{Chain, Found, RecoveryError, Scan};
+use super::{Chain, Found, ReadError, RecoveryError, Scan};
 use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::ids::{Position, Sequence};
@@ -25,7 +26,23 @@ use crate::planted::{self, Bug};
 
 /// The group that was found last where a zone begins: rests of one zone are asked for again and again.
 #[derive(Default)]
-pub(super) struct ZoneHead(Option<(Position, Option<(Sequence, u32)>)>);
+pub(super) struct ZoneHead(Option<(Position, Result<Option<(Sequence, u32)>, ReadError>)>);
+
+/// A group was taken for one of the queue where the next zone begins with something that cannot be read.
+pub(super) struct Doubt {
+    /// Where it does.
+    next: Position,
+    unread: ReadError,
+}
+
+/// Tells a place that cannot be read from whatever ends a recovery.
+fn readable<T>(read: Result<T, RecoveryError>) -> Result<Result<T, ReadError>, RecoveryError> {
+    match read {
+        Ok(found) => Ok(Ok(found)),
+        Err(RecoveryError::Read(unread)) => Ok(Err(unread)),
+        Err(error) => Err(error),
+    }
+}
 
 impl Tier {
     /// Nothing lies between these positions, the end of the queue and the beginning of a zone.
@@ -37,6 +54,25 @@ impl Tier {
         let pages = (frames - self.geometry.summary_frames()) as u32;
         let head = GroupHead { sequence: Sequence::ZERO, pages, records: 0, checksum: 0 };
         self.directory().set_head(self.entry_of(from), &head);
+    }
+}
+
+impl Tier {
+    /// Where the front goes on that has passed the group which ends here: behind the rest of the zone, if one
+    /// was left.
+    pub(crate) fn behind_rest(&self, end: Position) -> Position {
+        let passed = self.is_rest(end) && !planted::is(Bug::FrontBeforeRest);
+        if passed { self.geometry.zone_end(end) } else { end }
+    }
+
+    /// Whether a rest begins here.
+    pub(crate) fn is_rest(&self, position: Position) -> bool {
+        // The first group of all begins a zone.
+        if self.geometry.zone_end(position) == position || position >= self.control().ends.staged_from() {
+            return false;
+        }
+        let head = self.directory().head(self.entry_of(position));
+        head.is_some_and(|head| head.sequence == Sequence::ZERO)
     }
 }
 
@@ -52,35 +88,87 @@ impl Scan<'_, '_> {
     /// There may be whole ones at both. What a crash has left here has no smaller number than the group
     /// behind the rest, and an earlier epoch. (A later one has the group here if the device could not say how
     /// far the zone was written when the group there was, and that was lost.)
+    ///
+    /// If one of the two places cannot be read the other speaks for itself where it can: a group behind the
+    /// rest that has the number which is due here, and a group here of the epoch that is the last, since what
+    /// a crash left is of an earlier one. Of a group here of another epoch it has to show (`doubt`).
     pub(super) fn group_or_behind_rest(
         &mut self,
         position: Position,
         sequence: Sequence,
     ) -> Result<Option<Found>, RecoveryError> {
-        let behind = match self.next_zone(position) {
-            Some(next) if !planted::is(Bug::ZoneRestNotPassed) => {
-                self.head_of_zone(next)?.map(|head| (next, head))
+        let next = self.next_zone(position).filter(|_| !planted::is(Bug::ZoneRestNotPassed));
+        let Some(next) = next else { return self.summary_at(position, sequence) };
+        let behind = readable(self.head_of_zone(next))?;
+        // Last, so that its summary is at hand.
+        let here = readable(self.summary_at(position, sequence))?;
+        match (here, behind) {
+            (here, Ok(None)) => here.map_err(RecoveryError::Read),
+            (Ok(here), Ok(Some((number, epoch)))) => {
+                let counts = here.as_ref().is_none_or(|here| {
+                    let left = here.sequence >= number && here.epoch < epoch;
+                    left && !planted::is(Bug::ZoneRestBelieved)
+                });
+                if counts { self.summary_at(next, number) } else { Ok(here) }
             }
-            _ => None,
-        };
-        let here = self.summary_at(position, sequence)?;
-        let Some((next, (number, epoch))) = behind else { return Ok(here) };
-        let counts = here.as_ref().is_none_or(|here| {
-            let left = here.sequence >= number && here.epoch < epoch;
-            left && !planted::is(Bug::ZoneRestBelieved)
-        });
-        if counts { self.summary_at(next, number) } else { Ok(here) }
+            (Err(_), Ok(Some((number, _)))) if number == sequence => self.summary_at(next, number),
+            (Ok(Some(here)), Err(unread)) => {
+                if here.epoch != self.superblock.epoch {
+                    self.doubt.get_or_insert(Doubt { next, unread });
+                }
+                Ok(Some(here))
+            }
+            (Err(unread), _) | (_, Err(unread)) => Err(RecoveryError::Read(unread)),
+        }
+    }
+
+    /// This group follows the one before. A group behind the zone in doubt can follow only what the queue
+    /// has, and so does one of the last epoch.
+    pub(super) fn follows(&mut self, group: &Found) {
+        let is_last = group.epoch == self.superblock.epoch;
+        if self.doubt.as_ref().is_some_and(|doubt| is_last || group.position > doubt.next) {
+            self.doubt = None;
+        }
+    }
+
+    /// The chain of groups ends here.
+    ///
+    /// # Errors
+    /// `Read`: a group of it may have been left by a crash, and the one that counts cannot be read.
+    pub(super) fn ends_without_doubt(&mut self) -> Result<(), RecoveryError> {
+        match self.doubt.take() {
+            Some(doubt) if !planted::is(Bug::UnreadZoneHeadForgotten) => {
+                Err(RecoveryError::Read(doubt.unread))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Number and epoch of the group with which a zone begins.
     fn head_of_zone(&mut self, begin: Position) -> Result<Option<(Sequence, u32)>, RecoveryError> {
-        if let Some((_, head)) = self.zone_head.0.filter(|(at, _)| *at == begin) {
-            return Ok(head);
+        if let Some((_, head)) = self.zone_head.0.as_ref().filter(|(at, _)| *at == begin) {
+            return head.clone().map_err(RecoveryError::Read);
         }
-        let found = self.summary_at(begin, Sequence::ZERO)?;
-        let head = found.map(|found| (found.sequence, found.epoch));
-        self.zone_head = ZoneHead(Some((begin, head)));
-        Ok(head)
+        let head = match self.written_of(begin, 1) {
+            0 => Ok(None),
+            _ => readable(self.summary_at(begin, Sequence::ZERO))?,
+        };
+        let head = head.map(|found| found.map(|found| (found.sequence, found.epoch)));
+        self.zone_head = ZoneHead(Some((begin, head.clone())));
+        head.map_err(RecoveryError::Read)
+    }
+
+    /// Of so many frames of one zone from a position on, how many something was written in, as far as the
+    /// device says.
+    pub(super) fn written_of(&mut self, position: Position, frames: u64) -> u64 {
+        if self.geometry.zones().is_none() {
+            return frames;
+        }
+        let offset = self.offset_of(position);
+        let written = self.flash.write_pointer(offset).map(|end| {
+            end.saturating_sub(offset).div_ceil(self.geometry.page_size() as u64)
+        });
+        written.map_or(frames, |written| written.min(frames))
     }
 
     /// Where the queue goes on behind `chain`: right there if the device says that nothing was written there,

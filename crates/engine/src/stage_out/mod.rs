@@ -338,7 +338,7 @@ impl Tier {
     pub(crate) fn group_cleaned(&self) {
         let control = self.control();
         let groups = self.batch_groups().count() as u64;
-        control.passed.are_cleaned(control.batch.end());
+        control.passed.are_cleaned(self.behind_rest(control.batch.end()));
         planted::inside("group cleaned: batch not idle");
         control.batch.over();
         control.counters.groups_staged_out.count(groups);

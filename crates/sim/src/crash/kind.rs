@@ -25,6 +25,8 @@ pub enum Kind {
     Runners,
     /// A database as in [`Self::Database`], whose flash has zones. Drawn only where asked for.
     Zones,
+    /// Files as in [`Self::Volume`], on flash that has zones. Drawn only where asked for.
+    ZonedVolume,
 }
 
 /// Make the seeds of draws of their own.
@@ -34,8 +36,15 @@ const OF_RUNNERS: u64 = 0x6a6f_6273_5f62_6573;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Volume, Self::Database, Self::Server, Self::Histories, Self::Runners, Self::Zones];
+    pub const ALL: [Self; 7] = [
+        Self::Volume,
+        Self::Database,
+        Self::Server,
+        Self::Histories,
+        Self::Runners,
+        Self::Zones,
+        Self::ZonedVolume,
+    ];
 
     /// The kind that a seed draws where all are wanted.
     pub fn drawn(seed: u64) -> Self {
@@ -59,6 +68,7 @@ impl Kind {
             Self::Histories => "histories",
             Self::Runners => "runners",
             Self::Zones => "zones",
+            Self::ZonedVolume => "zoned-volume",
         }
     }
 }

@@ -15,6 +15,7 @@ impl Kind {
             Self::Histories => volume::World::of_histories(seed, terms).live(cuts),
             Self::Runners => volume::World::of_runners(seed, terms).live(cuts),
             Self::Zones => database::World::on_zones(seed, terms).live(cuts),
+            Self::ZonedVolume => volume::World::on_zones(seed, terms).live(cuts),
         }
     }
 }
@@ -33,6 +34,7 @@ impl Seeded for Kind {
             Self::Histories => volume().of_histories().has(feature),
             Self::Runners => volume().of_runners(terms).has(feature),
             Self::Zones => database::Scenario::draw_on(seed, terms).on_zones().has(feature),
+            Self::ZonedVolume => volume().on_zones().has(feature),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use mezzanine_device::Zones;
 use mezzanine_engine::format::Age;
-use mezzanine_engine::{Design, SyncMode, TierConfig, TierZones};
+use mezzanine_engine::{SyncMode, TierConfig};
 use mezzanine_ground::random::Random;
 
 use super::places::Space;
@@ -13,9 +13,6 @@ use crate::crash::driver::{Feature, Focus, Terms};
 
 /// Makes the seed of a draw of its own.
 const DRAINS_EARLY: u64 = 0x6561_726c_7900;
-
-/// The same.
-const ZONES: u64 = 0x7a6f_6e65_7300;
 
 /// The sync modes of a tier below a log, as often as they are drawn.
 pub(crate) const SYNC_MODES: [SyncMode; 5] =
@@ -234,41 +231,10 @@ impl Scenario {
         }
     }
 
-    /// The same world with flash that has zones, of a few groups each, so that the queue begins one often.
-    /// Its tier is a queue and keeps its size.
+    /// The same world with flash that has zones. Its tier is a queue and keeps its size.
     #[must_use]
     pub fn on_zones(mut self) -> Self {
-        let mut random = Random::new(self.seed ^ ZONES);
-        if self.tier.design.writes_in_place() {
-            self.tier.design = *random.pick(&[Design::FaceGsc, Design::FaceGr, Design::FaceBasic]);
-            tiers::draw_policy_parameters(&mut self.tier);
-        }
-        let page = u64::from(self.tier.page_size);
-        // Little is kept beside whole zones.
-        self.tier.staging_groups = random.between(2, 3) as u32;
-        self.tier.segment_frames = *random.pick(&[8, 8, 13]);
-        let group = u64::from(self.tier.group_pages) + 1;
-        let frames = group * random.between(1, 5) + random.below(3);
-        // Now and then there is a rest that no frame fits in, and zones begin further apart than they are
-        // long.
-        let capacity = frames * page + *random.pick(&[0, 0, 512]);
-        let len = (capacity + *random.pick(&[0, 0, 4096, page])).next_multiple_of(4096);
-        self.tier.frames = 1;
-        self.tier.band_frames = self.tier.band_frames.min(frames);
-        self.tier = self.tier.on_zones(TierZones { zone_bytes: len, capacity_bytes: capacity });
-        self.tier.ahead_frames = 0;
-        while self.tier.geometry().is_err() {
-            self.tier.frames += frames;
-            self.tier.frames_max = self.tier.frames;
-        }
-        let bytes = self.tier.geometry().map_or(0, |geometry| geometry.conventional_bytes());
-        self.zones = Some(Zones {
-            zone_len: len,
-            zone_capacity: capacity,
-            count: self.flash_bytes() / len,
-            conventional: bytes / len,
-            open_max: 0,
-        });
+        self.zones = Some(tiers::lay_on_zones(&mut self.tier, self.seed));
         self.resizes = false;
         self
     }

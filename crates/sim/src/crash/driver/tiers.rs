@@ -2,7 +2,8 @@
 //!
 //! What is drawn from numbers of its own was added later: the other draws of a seed stay what they were.
 
-use mezzanine_engine::{Admission, Design, PolicyParameters, SyncMode, TierConfig};
+use mezzanine_device::Zones;
+use mezzanine_engine::{Admission, Design, PolicyParameters, SyncMode, TierConfig, TierZones};
 use mezzanine_ground::random::Random;
 
 use super::terms::Focus;
@@ -115,6 +116,35 @@ pub(crate) fn draw_policy_parameters(tier: &mut TierConfig) {
         }
         _ => {}
     }
+}
+
+/// Makes a tier one on zones of a few groups each, so that its queue begins one often, and returns those of
+/// the device. The tier is a queue from then on, and keeps its size. From numbers of its own.
+pub(crate) fn lay_on_zones(tier: &mut TierConfig, seed: u64) -> Zones {
+    let mut random = Random::new(seed ^ 0x7a6f_6e65_7300);
+    if tier.design.writes_in_place() {
+        tier.design = *random.pick(&[Design::FaceGsc, Design::FaceGr, Design::FaceBasic]);
+        draw_policy_parameters(tier);
+    }
+    let page = u64::from(tier.page_size);
+    // Little is kept beside whole zones.
+    tier.staging_groups = random.between(2, 3) as u32;
+    tier.segment_frames = *random.pick(&[8, 8, 13]);
+    let group = u64::from(tier.group_pages) + 1;
+    let frames = group * random.between(1, 5) + random.below(3);
+    // Now and then there is a rest that no frame fits in, and zones begin further apart than they are long.
+    let capacity = frames * page + *random.pick(&[0, 0, 512]);
+    let len = (capacity + *random.pick(&[0, 0, 4096, page])).next_multiple_of(4096);
+    tier.frames = 1;
+    tier.band_frames = tier.band_frames.min(frames);
+    *tier = tier.on_zones(TierZones { zone_bytes: len, capacity_bytes: capacity });
+    tier.ahead_frames = 0;
+    while tier.geometry().is_err() {
+        tier.frames += frames;
+        tier.frames_max = tier.frames;
+    }
+    let conventional = tier.geometry().map_or(0, |geometry| geometry.conventional_bytes()) / len;
+    Zones { zone_len: len, zone_capacity: capacity, count: flash_bytes(tier) / len, conventional, open_max: 0 }
 }
 
 /// Bytes of flash that a tier needs; 0 if there can be none like this.

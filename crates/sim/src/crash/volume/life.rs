@@ -43,6 +43,7 @@ impl life::World for World {
     fn kind(&self) -> &'static str {
         let kind = match self.scenario {
             Scenario { histories: true, .. } => Kind::Histories,
+            Scenario { zones: Some(_), .. } => Kind::ZonedVolume,
             Scenario { runners: 0, .. } => Kind::Volume,
             _ => Kind::Runners,
         };

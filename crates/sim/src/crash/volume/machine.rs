@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mezzanine_device::Device;
+use mezzanine_device::{Device, Zones};
 use mezzanine_device::memory::{CutReport, Image, MemoryDevice, Power, Spent, Survival};
 use mezzanine_ground::interleave::turns;
 use mezzanine_ground::random::{Random, splitmix};
@@ -15,6 +15,7 @@ use super::costs::{Kinds, Struck};
 use super::holes::{Hole, HoledDevice};
 use super::meanwhile::{InterruptedDevice, Meanwhile};
 use super::named::{NotedDisk, Overwritten, Pieces};
+use super::scenario::Scenario;
 
 /// A sidecar on the machine's power: a replacement is atomic and durable, and when power fails in it, it is
 /// the old one or the new one.
@@ -181,6 +182,29 @@ impl SidecarStore for Sidecar {
     }
 }
 
+/// What each of the flash devices is like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Flash {
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Its zones, if it has some.
+    pub zones: Option<Zones>,
+}
+
+impl Flash {
+    /// Those of a world.
+    pub fn of(scenario: &Scenario) -> Self {
+        Self { bytes: scenario.flash_bytes(), zones: scenario.zones }
+    }
+
+    fn device(self, power: &Power, name: &'static str) -> Arc<MemoryDevice> {
+        Arc::new(match self.zones {
+            Some(zones) => MemoryDevice::zoned(power, name, zones),
+            None => MemoryDevice::on(power, name, self.bytes, false),
+        })
+    }
+}
+
 /// The hardware.
 pub struct Machine {
     /// One supply for everything.
@@ -224,6 +248,7 @@ impl Part {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot {
     pub(super) flash: Image,
+    pub(super) zones: Option<Zones>,
     pub(super) disks: Vec<Image>,
     /// What each disk counts of its changes.
     pub(super) changes: Vec<u64>,
@@ -233,11 +258,10 @@ pub struct Snapshot {
 }
 
 impl Machine {
-    /// A machine with `flash_bytes` of flash and `files` empty files.
-    pub fn new(flash_bytes: u64, files: usize, fingerprints: bool, seed: u64) -> Self {
+    /// A machine with such flash devices and `files` empty files.
+    pub fn new(flash: Flash, files: usize, fingerprints: bool, seed: u64) -> Self {
         let power = Power::new();
-        let flash = Arc::new(MemoryDevice::on(&power, "simulated flash", flash_bytes, false));
-        let spare = Arc::new(MemoryDevice::on(&power, "spare flash", flash_bytes, false));
+        let [flash, spare] = ["simulated flash", "spare flash"].map(|name| flash.device(&power, name));
         let names = ["simulated disk 0", "simulated disk 1", "simulated disk 2"];
         let disks: Vec<_> =
             (0..files).map(|file| Arc::new(MemoryDevice::on(&power, names[file], 0, true))).collect();
@@ -375,6 +399,7 @@ impl Machine {
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             flash: self.flash.snapshot(),
+            zones: self.flash.capabilities().zones,
             disks: self.disks.iter().map(|disk| disk.snapshot()).collect(),
             changes: self.disks.iter().map(|disk| disk.changes()).collect(),
             sidecars: self.sidecars.iter().map(|sidecar| sidecar.bytes().clone()).collect(),
@@ -397,7 +422,8 @@ impl Machine {
 
     /// Another machine in the state of `snapshot`, on a supply of its own.
     pub fn from_snapshot(snapshot: &Snapshot, fingerprints: bool) -> Self {
-        let machine = Self::new(0, snapshot.disks.len(), fingerprints, 0);
+        let flash = Flash { bytes: 0, zones: snapshot.zones };
+        let machine = Self::new(flash, snapshot.disks.len(), fingerprints, 0);
         machine.put_back(snapshot);
         machine
     }

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mezzanine_device::memory::MemoryDevice;
-use mezzanine_device::{Capabilities, Device, DeviceError, Request};
+use mezzanine_device::{Capabilities, Device, DeviceError, Request, Zone};
 use mezzanine_ground::interleave::turns;
 
 /// Which requests something may happen at.
@@ -121,6 +121,11 @@ impl Device for InterruptedDevice {
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {
         turns::point();
         self.inner.set_len(len)
+    }
+
+    fn zone_at(&self, offset: u64) -> Result<Zone, DeviceError> {
+        turns::point();
+        self.inner.zone_at(offset)
     }
 
     fn describe(&self) -> String {

@@ -1,5 +1,6 @@
 //! What one world is like, drawn from its seed.
 
+use mezzanine_device::Zones;
 use mezzanine_ground::random::Random;
 use mezzanine_volume::{Admission, SyncMode, TierConfig, VolumeConfig};
 
@@ -47,6 +48,8 @@ pub struct Scenario {
     pub replaces: bool,
     /// Whether devices fail in that, the spare one among them.
     pub spares: bool,
+    /// The zones of the flash devices, if they have some.
+    pub zones: Option<Zones>,
     /// How many threads carry out jobs beside the operations.
     pub runners: usize,
     /// The hole that each file has, if any.
@@ -137,6 +140,13 @@ impl Scenario {
         Self { switches, guards, runners: random.between(1, 3) as usize, ..self }
     }
 
+    /// The same, with flash devices that have zones. Their tier is a queue and keeps its size.
+    #[must_use]
+    pub fn on_zones(mut self) -> Self {
+        self.zones = Some(tiers::lay_on_zones(&mut self.tier, self.seed));
+        Self { resizes: false, ..self }
+    }
+
     /// Whether there is anything that [`Self::leave_out`] could leave out.
     pub(crate) fn has(&self, feature: Feature) -> bool {
         match feature {
@@ -210,6 +220,7 @@ impl Scenario {
             // From numbers of its own as well.
             replaces: Random::new(seed ^ 0x7265_706c_6163_6564).chance(1, 8),
             spares: Random::new(seed ^ 0x7370_6172_6573).chance(1, 2),
+            zones: None,
             runners: 0,
             hole: draw_hole(seed, u64::from(page_size), pages_max),
             later: true,
@@ -251,7 +262,8 @@ impl Scenario {
         let Self { tier, files, pages_max, .. } = self;
         let (design, admission, mode) = (tier.design, tier.admission, tier.sync_mode);
         let dimensions = tiers::dimensions(tier);
-        format!("{design:?} {admission:?} {mode:?}, {dimensions}, {files} files of {pages_max} pages")
+        let zones = self.zones.map_or_else(String::new, |zones| format!(", {zones:?}"));
+        format!("{design:?} {admission:?} {mode:?}, {dimensions}, {files} files of {pages_max} pages{zones}")
     }
 
     /// Draws what may differ from one opening of the tier to the next.

@@ -8,7 +8,7 @@ use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeE
 
 use super::failing::Faults;
 use super::holes::File;
-use super::machine::Machine;
+use super::machine::{Flash, Machine};
 use super::model::{Drained, FileModel};
 use super::moments::{Backup, Histories};
 use super::runners::Runners;
@@ -93,6 +93,11 @@ impl World {
         Self::of(Scenario::draw_on(seed, terms).of_runners(terms)).living(seed, terms)
     }
 
+    /// The same world, with flash devices that have zones.
+    pub fn on_zones(seed: u64, terms: &Terms) -> Self {
+        Self::of(Scenario::draw_on(seed, terms).on_zones()).living(seed, terms)
+    }
+
     fn living(self, seed: u64, terms: &Terms) -> Self {
         Self { life: Life::on(seed, terms, &self.machine.power), ..self }
     }
@@ -106,8 +111,8 @@ impl World {
     pub fn of(scenario: Scenario) -> Self {
         let page = scenario.page_bytes();
         let model = |file| FileModel::new(file as u8, page, (scenario.pages_max + 4) * page);
-        let machine =
-            Machine::new(scenario.flash_bytes(), scenario.files, scenario.fingerprints, scenario.seed);
+        let flash = Flash::of(&scenario);
+        let machine = Machine::new(flash, scenario.files, scenario.fingerprints, scenario.seed);
         Self {
             life: Life::of(scenario.seed, &machine.power),
             machine,

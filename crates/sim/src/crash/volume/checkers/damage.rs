@@ -241,6 +241,7 @@ mod tests {
 
     use super::*;
     use crate::crash::volume::holes::Hole;
+    use crate::crash::volume::machine::Flash;
 
     /// A queue of 55 frames that needs 54 found no room for the third name (seed 40716400932). A larger one
     /// has it, and no smaller number of lost pages than a sixteenth is an excuse there.
@@ -269,7 +270,7 @@ mod tests {
     fn a_file_is_a_changed_one_by_no_other_page_than_one_that_was_written_since() {
         let world = World::new(915);
         let page = world.scenario.page_bytes();
-        let machine = Machine::new(1 << 20, 1, false, 0);
+        let machine = Machine::new(Flash { bytes: 1 << 20, zones: None }, 1, false, 0);
         let disk = machine.connect_disk(0, Hole { at: page, bytes: 1 << 32 });
         let at = 3 * page + (1 << 32);
         let name = Machine::path(0).display().to_string();

@@ -222,6 +222,7 @@ impl Mix {
     fn snapshot(&self, histories: &mut Histories) -> Snapshot {
         let mut mixed = Snapshot {
             flash: self.flash.snapshot.flash.clone(),
+            zones: self.flash.snapshot.zones,
             disks: Vec::new(),
             changes: Vec::new(),
             sidecars: Vec::new(),
