@@ -430,6 +430,9 @@ bugs! {
         /// A tier of which nobody needs anything goes on knowing a file by the numbers of another copy of it,
         /// and waits for those once it may hold only copies. It was so once. (The volume's part.)
         OrphansAwaited,
+        /// Once a tier of which nobody needed anything is in use again, all that it knows is needed, also of
+        /// files that it was not used with since. It was so once. (The volume's part.)
+        DrainedEpochForgotten,
         /// A file of a tier that can hold no only copies is refused because its number was given to another
         /// file, though its sidecar is of an opening that this tier never had. It was so once. (The volume's
         /// part.)

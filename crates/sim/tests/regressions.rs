@@ -450,7 +450,15 @@ fn worlds_of_histories_that_were_wrong_once_are_right() {
 }
 
 /// What happened in a part of such a world, as above for runners.
-const PARTS_OF_HISTORIES: [(u64, u64, &str, &str, &str); 2] = [
+const PARTS_OF_HISTORIES: [(u64, u64, &str, &str, &str); 3] = [
+    (
+        77_001_153_786,
+        4,
+        "ages,guards",
+        "4:6,18:!28.7,19:,21:,23:,24:",
+        "flash that nobody needed any more came beside older files, which it took; a power cut came between the first and the second, and from then \
+      on it was in use, and what it had known of the second was taken for needed",
+    ),
     (
         20_261_218_307,
         3,

@@ -101,15 +101,30 @@ impl TierEvidence<'_> {
         !self.provably_clean && self.opened.found.state != TierState::Drained
     }
 
+    /// Whether the tier may hold the only copy of a page under this number. Not if the file was not used with
+    /// it since nobody needed anything of it: the first group with a page of a file says that it was.
+    fn is_needed(&self, number: u32) -> bool {
+        let drained = match planted::is(Bug::DrainedEpochForgotten) {
+            true => 0,
+            false => self.opened.found.drained_epoch,
+        };
+        self.may_hold_only_copies() && self.table.get(number).is_some_and(|entry| entry.epoch > drained)
+    }
+
+    /// Numbers of this name that wait.
+    fn waiting_as(&self, path: &Path) -> impl Iterator<Item = u32> + '_ {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.waiting().filter(move |number| self.opened.path_table.path(*number) == Some(&path))
+    }
+
     /// Numbers under which the tier knows a file of this name, and whose pages nobody needs: of another copy
     /// of the file, or of the same one before its sidecar was lost. Nobody will come with them, and a tier
     /// that goes on in a mode in which it holds only copies would wait for that.
     fn orphans(&self, path: &Path) -> Vec<u32> {
-        if self.may_hold_only_copies() || planted::is(Bug::OrphansAwaited) {
+        if planted::is(Bug::OrphansAwaited) {
             return Vec::new();
         }
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        self.waiting().filter(|number| self.opened.path_table.path(*number) == Some(&path)).collect()
+        self.waiting_as(path).filter(|number| !self.is_needed(*number)).collect()
     }
 }
 
@@ -157,7 +172,7 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     if tier.may_hold_only_copies() || !tier.is_stranger(sidecar) || planted::is(Bug::NumbersOfCopies) {
         refuse_attached_number(file, sidecar, tier)?;
     }
-    if tier.may_hold_only_copies() && !planted::is(Bug::OlderFileForgotten) {
+    if tier.is_needed(sidecar.file) && !planted::is(Bug::OlderFileForgotten) {
         // Its pages are not forgotten on the word of a sidecar that does not know of them.
         refuse_tier_behind(file, sidecar, tier)?;
         refuse_other_copy(file, sidecar, tier)?;
@@ -218,7 +233,7 @@ fn judge_without_sidecar(
     if tier.provably_clean {
         return Ok(Bond::New { forget });
     }
-    let waiting = tier.waiting().filter(|number| !forget.contains(number));
+    let waiting = tier.waiting().filter(|number| tier.is_needed(*number) && !forget.contains(number));
     let waiting: Vec<String> = waiting.map(|number| tier.opened.path_table.name(number)).collect();
     if waiting.is_empty() {
         return Ok(Bond::New { forget });
@@ -485,13 +500,11 @@ fn refuse_waited_for(
     tier: &TierEvidence<'_>,
     kind: VolumeErrorKind,
 ) -> Result<(), VolumeError> {
-    if !tier.may_hold_only_copies() || planted::is(Bug::OlderNumberForgotten) {
+    if planted::is(Bug::OlderNumberForgotten) {
         return Ok(());
     }
-    let path_table = &tier.opened.path_table;
-    let path = std::path::absolute(file.path).unwrap_or_else(|_| file.path.to_owned());
-    let mut waiting = tier.waiting().filter(|number| !known.contains(number));
-    let Some(number) = waiting.find(|number| path_table.path(*number) == Some(&path)) else { return Ok(()) };
+    let needed = |number: &u32| tier.is_needed(*number) && !known.contains(number);
+    let Some(number) = tier.waiting_as(file.path).find(needed) else { return Ok(()) };
     if kind == VolumeErrorKind::ForeignTier {
         return Err(refuse_gone_on(file, sidecar, number, tier));
     }

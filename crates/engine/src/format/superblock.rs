@@ -128,6 +128,9 @@ pub struct Superblock {
     pub redone_from: u64,
     /// Groups before this one were durable when a checkpoint was completed: see [`crate::Tier::promised`].
     pub durable_sequence: Sequence,
+    /// The epoch at whose end the tier was left [`TierState::Drained`] last; 0 if it never was. What a host
+    /// has not taken up since then, nobody needs, though the tier may have been opened since.
+    pub drained_epoch: u32,
     /// Parameters.
     pub config: TierConfig,
 }
@@ -156,6 +159,7 @@ impl Superblock {
             nonces: Nonces::default(),
             redone_from: 0,
             durable_sequence: Sequence::ZERO,
+            drained_epoch: 0,
             config,
         }
     }
@@ -188,6 +192,11 @@ impl Superblock {
             durable_sequence: Sequence::ZERO,
             ..self.clone()
         }
+    }
+
+    /// The last epoch that ended with the tier [`TierState::Drained`], this one included.
+    pub fn last_drained(&self) -> u32 {
+        if self.state == TierState::Drained { self.epoch } else { self.drained_epoch }
     }
 
     /// Whether nothing on flash is part of the tier: it is new, or was discarded, or was closed with nothing
@@ -308,6 +317,8 @@ impl Superblock {
         // Zero in tiers without zones, and of earlier builds.
         visitor.field(1312, &mut zone_bytes);
         visitor.field(1320, &mut capacity_bytes);
+        // Zero in tiers of earlier builds.
+        visitor.field(1328, &mut self.drained_epoch);
         config.zones = (zone_bytes != 0).then_some(TierZones { zone_bytes, capacity_bytes });
         config.policy.dirty_percent = dirty_percent.checked_sub(1);
         self.state = TierState::from_code(state).ok_or_else(|| unknown("state"))?;

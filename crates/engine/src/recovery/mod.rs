@@ -392,6 +392,7 @@ impl Scan<'_, '_> {
             state: TierState::Open,
             front,
             redone_from: tier.redoes(self.superblock, rest_end),
+            drained_epoch: self.superblock.last_drained(),
             ..self.superblock.clone()
         };
         let queue_end = chain.position;

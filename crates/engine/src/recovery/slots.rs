@@ -74,6 +74,7 @@ pub(super) fn recover(
         epoch_sequence: Sequence::ZERO,
         front: Position::ZERO,
         state: TierState::Open,
+        drained_epoch: superblock.last_drained(),
         ..superblock.clone()
     };
     let end = layout_end(&tier, found.slots.len() as u64);

@@ -165,9 +165,10 @@ impl Scan<'_, '_> {
             return frames;
         }
         let offset = self.offset_of(position);
-        let written = self.flash.write_pointer(offset).map(|end| {
-            end.saturating_sub(offset).div_ceil(self.geometry.page_size() as u64)
-        });
+        let written = self
+            .flash
+            .write_pointer(offset)
+            .map(|end| end.saturating_sub(offset).div_ceil(self.geometry.page_size() as u64));
         written.map_or(frames, |written| written.min(frames))
     }
 

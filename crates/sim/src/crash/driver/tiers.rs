@@ -144,7 +144,13 @@ pub(crate) fn lay_on_zones(tier: &mut TierConfig, seed: u64) -> Zones {
         tier.frames_max = tier.frames;
     }
     let conventional = tier.geometry().map_or(0, |geometry| geometry.conventional_bytes()) / len;
-    Zones { zone_len: len, zone_capacity: capacity, count: flash_bytes(tier) / len, conventional, open_max: 0 }
+    Zones {
+        zone_len: len,
+        zone_capacity: capacity,
+        count: flash_bytes(tier) / len,
+        conventional,
+        open_max: 0,
+    }
 }
 
 /// Bytes of flash that a tier needs; 0 if there can be none like this.

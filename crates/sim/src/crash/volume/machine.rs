@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mezzanine_device::{Device, Zones};
 use mezzanine_device::memory::{CutReport, Image, MemoryDevice, Power, Spent, Survival};
+use mezzanine_device::{Device, Zones};
 use mezzanine_ground::interleave::turns;
 use mezzanine_ground::random::{Random, splitmix};
 use mezzanine_volume::SidecarStore;
