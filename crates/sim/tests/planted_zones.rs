@@ -1,5 +1,5 @@
 //! Worlds whose flash has zones notice rules of zones that are taken out (invariant 13). The others need a
-//! queue that is as full as it gets: `crates/engine/tests/zones.rs`.
+//! queue that is as full as it gets: `crates/engine/tests/zones/main.rs`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -48,4 +48,9 @@ fn rests_of_zones_that_are_not_passed() {
 #[test]
 fn a_group_that_a_crash_has_left_behind_the_end() {
     is_noticed(Bug::ZoneRestBelieved);
+}
+
+#[test]
+fn a_front_where_the_rest_of_a_zone_begins() {
+    is_noticed(Bug::FrontBeforeRest);
 }

@@ -26,12 +26,15 @@ use crate::planted::{self, Bug};
 
 /// The group that was found last where a zone begins: rests of one zone are asked for again and again.
 #[derive(Default)]
-pub(super) struct ZoneHead(Option<(Position, Result<Option<(Sequence, u32)>, ReadError>)>);
+pub(super) struct ZoneHead(Option<(Position, Result<Head, ReadError>)>);
 
-/// A group was taken for one of the queue where the next zone begins with something that cannot be read.
+/// Number and epoch of the group with which a zone begins, if one does.
+type Head = Option<(Sequence, u32)>;
+
+/// Of two places where a group may lie one could not be read, and that at the other was taken for the queue's.
 pub(super) struct Doubt {
-    /// Where it does.
-    next: Position,
+    /// What is no group of the queue does not reach behind this position, if that is known.
+    behind: Option<Position>,
     unread: ReadError,
 }
 
@@ -89,19 +92,18 @@ impl Scan<'_, '_> {
     /// behind the rest, and an earlier epoch. (A later one has the group here if the device could not say how
     /// far the zone was written when the group there was, and that was lost.)
     ///
-    /// If one of the two places cannot be read the other speaks for itself where it can: a group behind the
-    /// rest that has the number which is due here, and a group here of the epoch that is the last, since what
-    /// a crash left is of an earlier one. Of a group here of another epoch it has to show (`doubt`).
+    /// If one of the two places cannot be read the group at the other may be what a crash has left: that it
+    /// is not has to show (`doubt`).
     pub(super) fn group_or_behind_rest(
         &mut self,
         position: Position,
         sequence: Sequence,
     ) -> Result<Option<Found>, RecoveryError> {
         let next = self.next_zone(position).filter(|_| !planted::is(Bug::ZoneRestNotPassed));
-        let Some(next) = next else { return self.summary_at(position, sequence) };
+        let Some(next) = next else { return self.group_at(position, sequence) };
         let behind = readable(self.head_of_zone(next))?;
         // Last, so that its summary is at hand.
-        let here = readable(self.summary_at(position, sequence))?;
+        let here = readable(self.group_at(position, sequence))?;
         match (here, behind) {
             (here, Ok(None)) => here.map_err(RecoveryError::Read),
             (Ok(here), Ok(Some((number, epoch)))) => {
@@ -111,22 +113,24 @@ impl Scan<'_, '_> {
                 });
                 if counts { self.summary_at(next, number) } else { Ok(here) }
             }
-            (Err(_), Ok(Some((number, _)))) if number == sequence => self.summary_at(next, number),
+            (Err(unread), Ok(Some((number, _)))) if number == sequence => {
+                self.doubt.get_or_insert(Doubt { behind: None, unread });
+                self.summary_at(next, number)
+            }
             (Ok(Some(here)), Err(unread)) => {
-                if here.epoch != self.superblock.epoch {
-                    self.doubt.get_or_insert(Doubt { next, unread });
-                }
+                self.doubt.get_or_insert(Doubt { behind: Some(next), unread });
                 Ok(Some(here))
             }
             (Err(unread), _) | (_, Err(unread)) => Err(RecoveryError::Read(unread)),
         }
     }
 
-    /// This group follows the one before. A group behind the zone in doubt can follow only what the queue
-    /// has, and so does one of the last epoch.
+    /// This group follows the one before. What a crash has left is of an earlier epoch than the last one, and
+    /// does not reach behind where the queue went on.
     pub(super) fn follows(&mut self, group: &Found) {
         let is_last = group.epoch == self.superblock.epoch;
-        if self.doubt.as_ref().is_some_and(|doubt| is_last || group.position > doubt.next) {
+        let is_behind = |end: Position| group.position > end;
+        if self.doubt.as_ref().is_some_and(|doubt| is_last || doubt.behind.is_some_and(is_behind)) {
             self.doubt = None;
         }
     }
@@ -144,15 +148,16 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Number and epoch of the group with which a zone begins.
-    fn head_of_zone(&mut self, begin: Position) -> Result<Option<(Sequence, u32)>, RecoveryError> {
+    /// The group at this position. Where the device says that nothing was written it is not asked for more.
+    fn group_at(&mut self, position: Position, sequence: Sequence) -> Result<Option<Found>, RecoveryError> {
+        if self.written_of(position, 1) == 0 { Ok(None) } else { self.summary_at(position, sequence) }
+    }
+
+    fn head_of_zone(&mut self, begin: Position) -> Result<Head, RecoveryError> {
         if let Some((_, head)) = self.zone_head.0.as_ref().filter(|(at, _)| *at == begin) {
             return head.clone().map_err(RecoveryError::Read);
         }
-        let head = match self.written_of(begin, 1) {
-            0 => Ok(None),
-            _ => readable(self.summary_at(begin, Sequence::ZERO))?,
-        };
+        let head = readable(self.group_at(begin, Sequence::ZERO))?;
         let head = head.map(|found| found.map(|found| (found.sequence, found.epoch)));
         self.zone_head = ZoneHead(Some((begin, head.clone())));
         head.map_err(RecoveryError::Read)

@@ -1,28 +1,26 @@
-//! A queue that is a ring of zones (invariant 13), on flash that takes writes at write pointers alone.
-#![allow(clippy::unwrap_used, missing_docs)]
+//! A host of a tier on zones, with flash that has some.
 
 use std::collections::HashMap;
 
 use mezzanine_engine::format::Superblock;
-use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{
-    Blank, Job, Lookup, PageId, ReadError, ReadFlash, StageIn, StageKind, SyncState, Tier, TierConfig,
-    TierZones,
+    Blank, Job, Lookup, PageId, ReadError, ReadFlash, RecoveryError, StageIn, StageKind, SyncState, Tier,
+    TierConfig, TierZones,
 };
 use mezzanine_ground::random::Random;
 
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 /// Frames of a zone, a few groups' worth.
-const ZONE_FRAMES: u64 = 11;
+pub(crate) const ZONE_FRAMES: u64 = 11;
 /// Pages of the database.
 const PAGES: u64 = 300;
 
 /// Zones of so many frames. They have room for a bit more, and begin further on.
-fn zones_of(frames: u64) -> TierZones {
+pub(crate) fn zones_of(frames: u64) -> TierZones {
     TierZones { zone_bytes: (frames + 3) * PAGE as u64, capacity_bytes: frames * PAGE as u64 + 512 }
 }
 
-fn config(zone_frames: u64) -> TierConfig {
+pub(crate) fn config(zone_frames: u64) -> TierConfig {
     let config = TierConfig {
         group_pages: 3,
         staging_groups: 3,
@@ -40,18 +38,21 @@ fn config(zone_frames: u64) -> TierConfig {
 }
 
 /// Flash with zones behind its conventional beginning.
-struct Flash {
+#[derive(Clone)]
+pub(crate) struct Flash {
     zones: TierZones,
-    bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// Where the zones begin.
-    begin: u64,
+    pub(crate) begin: u64,
     /// Bytes written of each zone.
-    written: Vec<u64>,
+    pub(crate) written: Vec<u64>,
     /// Writes to zones since the last flush.
-    unflushed: Vec<(u64, usize)>,
-    resets: u64,
+    pub(crate) unflushed: Vec<(u64, usize)>,
+    pub(crate) resets: u64,
+    /// Offsets of pages that cannot be read.
+    pub(crate) unreadable: Vec<u64>,
     /// Whether it tells how far a zone is written.
-    tells: bool,
+    pub(crate) tells: bool,
 }
 
 impl Flash {
@@ -62,7 +63,16 @@ impl Flash {
         assert!(begin % zones.zone_bytes == 0 && len % zones.zone_bytes == 0);
         let written = vec![0; ((len - begin) / zones.zone_bytes) as usize];
         let bytes = vec![0; len as usize];
-        Self { zones, bytes, begin, written, unflushed: Vec::new(), resets: 0, tells: true }
+        Self {
+            zones,
+            bytes,
+            begin,
+            written,
+            unflushed: Vec::new(),
+            resets: 0,
+            unreadable: Vec::new(),
+            tells: true,
+        }
     }
 
     fn zone(&self, offset: u64) -> (usize, u64) {
@@ -105,8 +115,11 @@ impl Flash {
 
 impl ReadFlash for Flash {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
-        let offset = offset as usize;
-        bytes.copy_from_slice(&self.bytes[offset..offset + bytes.len()]);
+        let range = offset..offset + bytes.len() as u64;
+        if self.unreadable.iter().any(|bad| range.contains(bad)) {
+            return Err(ReadError(format!("a bad place from {offset} on")));
+        }
+        bytes.copy_from_slice(&self.bytes[offset as usize..range.end as usize]);
         Ok(())
     }
 
@@ -116,15 +129,15 @@ impl ReadFlash for Flash {
     }
 }
 
-struct Host {
+pub(crate) struct Host {
     tier: Tier,
-    superblock: Superblock,
-    flash: Flash,
+    pub(crate) superblock: Superblock,
+    pub(crate) flash: Flash,
     disk: HashMap<PageId, Vec<u8>>,
     /// What was written last, and what had been at the last sync.
-    now: HashMap<PageId, u64>,
-    synced: HashMap<PageId, u64>,
-    random: Random,
+    pub(crate) now: HashMap<PageId, u64>,
+    pub(crate) synced: HashMap<PageId, u64>,
+    pub(crate) random: Random,
 }
 
 fn page(version: u64) -> Vec<u8> {
@@ -132,7 +145,7 @@ fn page(version: u64) -> Vec<u8> {
 }
 
 impl Host {
-    fn new(seed: u64, zone_frames: u64) -> Self {
+    pub(crate) fn new(seed: u64, zone_frames: u64) -> Self {
         let config = config(zone_frames);
         let geometry = config.geometry().unwrap();
         let superblock = Superblock::new(&geometry, [7; 16], [9; 16]);
@@ -141,20 +154,30 @@ impl Host {
 
     fn open(
         superblock: Superblock,
-        mut flash: Flash,
+        flash: Flash,
         disk: HashMap<PageId, Vec<u8>>,
         now: HashMap<PageId, u64>,
         random: Random,
     ) -> Self {
+        Self::try_open(superblock, flash, disk, now, random).unwrap()
+    }
+
+    fn try_open(
+        superblock: Superblock,
+        mut flash: Flash,
+        disk: HashMap<PageId, Vec<u8>>,
+        now: HashMap<PageId, u64>,
+        random: Random,
+    ) -> Result<Self, RecoveryError> {
         let bytes = superblock.config.geometry().unwrap().region_bytes();
-        let recovered = Tier::recover(Blank::heap(bytes), &superblock, 1, &mut flash).unwrap();
+        let recovered = Tier::recover(Blank::heap(bytes), &superblock, 1, &mut flash)?;
         recovered.writes.iter().for_each(|(offset, bytes)| flash.write(*offset, bytes));
         recovered.tier.check();
         let (tier, superblock) = (recovered.tier, recovered.superblock);
-        Self { tier, superblock, flash, disk, synced: now.clone(), now, random }
+        Ok(Self { tier, superblock, flash, disk, synced: now.clone(), now, random })
     }
 
-    fn step(&mut self, flash_alone: bool) -> bool {
+    pub(crate) fn step(&mut self, flash_alone: bool) -> bool {
         let job = if flash_alone { self.tier.next_flash_write(1) } else { self.tier.next_job(1) };
         let Some(mut job) = job else { return false };
         match &mut job {
@@ -180,7 +203,7 @@ impl Host {
     }
 
     /// Writes one page. False if there is no room, and nothing makes any.
-    fn write(&mut self, version: u64, flash_alone: bool) -> bool {
+    pub(crate) fn write(&mut self, version: u64, flash_alone: bool) -> bool {
         let id = PageId::volume(1, self.random.below(PAGES));
         loop {
             match self.tier.stage_in(&id, &page(version), StageKind::Dirty, 0) {
@@ -194,7 +217,26 @@ impl Host {
         true
     }
 
-    fn sync(&mut self) -> bool {
+    /// Writes pages until a group of them is on flash, a part of it in the next zone, which was not flushed,
+    /// and no other. Returns the last version.
+    pub(crate) fn write_across_zones(&mut self, mut version: u64) -> u64 {
+        for _ in 0..10_000 {
+            version += 1;
+            let id = PageId::volume(1, self.random.below(PAGES));
+            while self.tier.stage_in(&id, &page(version), StageKind::Dirty, 0) == StageIn::Full {
+                assert!(self.step(false), "a full tier has a job");
+                if self.flash.unflushed.len() == 2
+                    && self.flash.unflushed[1].0 % self.flash.zones.zone_bytes == 0
+                {
+                    return version;
+                }
+            }
+            self.now.insert(id, version);
+        }
+        panic!("no such group was written");
+    }
+
+    pub(crate) fn sync(&mut self) -> bool {
         let Ok(ticket) = self.tier.request_sync() else { return false };
         while self.tier.sync_state(&ticket) != SyncState::Durable {
             if !self.step(false) {
@@ -221,12 +263,12 @@ impl Host {
     }
 
     /// Every page is what it was when it was synced last, or newer.
-    fn check(&mut self) {
+    pub(crate) fn check(&mut self) {
         assert_eq!(self.wrong(), None);
     }
 
     /// A page that is not, if there is one: what it is, and the versions that it may be.
-    fn wrong(&mut self) -> Option<(Option<u64>, u64, u64)> {
+    pub(crate) fn wrong(&mut self) -> Option<(Option<u64>, u64, u64)> {
         self.synced.clone().into_iter().find_map(|(id, version)| {
             let found = self.holds(id);
             let newest = self.now.get(&id).copied().unwrap_or(0);
@@ -235,8 +277,33 @@ impl Host {
         })
     }
 
+    /// Opens the tier on a flash device that was changed so, beside this one. `None` if that is refused.
+    /// Else whether a page that was synced is an older one there, without a word.
+    pub(crate) fn lies_on(&self, change: impl FnOnce(&mut Flash)) -> Option<bool> {
+        let mut flash = self.flash.clone();
+        change(&mut flash);
+        let (disk, now) = (self.disk.clone(), self.synced.clone());
+        let mut found =
+            Self::try_open(self.superblock.clone(), flash, disk, now, self.random.clone()).ok()?;
+        let mut lies = |(id, version): (&PageId, &u64)| {
+            let told = matches!(found.tier.lookup(id, &mut page(0)), Lookup::Flash(at) if {
+                let mut bytes = page(0);
+                found.flash.read(at.offset, &mut bytes).is_err() || !found.tier.verify(&at, &bytes)
+            });
+            !told && found.holds(*id).unwrap_or(0) < *version
+        };
+        Some(self.synced.iter().any(&mut lies))
+    }
+
+    /// Leaves the tier in order, with the only copies of pages in it, and opens it again.
+    pub(crate) fn leave(mut self) -> Self {
+        assert!(self.sync());
+        let superblock = self.tier.closed(&self.superblock);
+        Self { superblock, ..self }
+    }
+
     /// The power fails, and the tier is opened again. What was not synced may be there or not.
-    fn crash(mut self) -> Self {
+    pub(crate) fn crash(mut self) -> Self {
         self.flash.cut();
         let mut found = Self::open(self.superblock, self.flash, self.disk, self.synced.clone(), self.random);
         found.now = self.now;
@@ -247,111 +314,11 @@ impl Host {
         found
     }
 
-    fn close(mut self) -> Self {
+    pub(crate) fn close(mut self) -> Self {
         self.tier.begin_drain();
         while self.step(false) {}
         assert!(self.sync());
         let superblock = self.tier.closed(&self.superblock);
         Self::open(superblock, self.flash, self.disk, self.now, self.random)
     }
-}
-
-#[test]
-fn zones_are_written_in_order_and_reset_when_their_turn_comes_round() {
-    let mut host = Host::new(1, ZONE_FRAMES);
-    let zones = host.flash.written.len() as u64;
-    let mut version = 0;
-    while host.flash.resets < 5 * zones {
-        version += 1;
-        assert!(host.write(version, false), "a full tier has a job");
-        if version % 50 == 0 {
-            assert!(host.sync());
-            host.check();
-        }
-    }
-    host = host.close();
-    host.check();
-    assert!(host.write(version + 1, false) && host.sync());
-    host.check();
-}
-
-#[test]
-fn a_queue_goes_on_after_crashes_whether_or_not_the_device_tells_where() {
-    for tells in [true, false] {
-        let (mut host, mut version) = (Host::new(2, ZONE_FRAMES), 0);
-        host.flash.tells = tells;
-        for round in 0..120 {
-            for _ in 0..20 + round % 17 {
-                version += 1;
-                assert!(host.write(version, false), "a full tier has a job");
-                if version % 23 == 0 {
-                    assert!(host.sync());
-                }
-            }
-            host = if round % 5 == 4 { host.close() } else { host.crash() };
-        }
-        assert!(host.flash.resets > 3 * host.flash.written.len() as u64, "the queue came round");
-    }
-}
-
-/// Writes until nothing is done any more but what writes to flash, again and again, with what makes room in
-/// between, and looks at every page each time.
-fn holds_what_it_has_not_left() -> bool {
-    let (mut host, mut version) = (Host::new(4, 29), 0);
-    for _ in 0..300 {
-        for _ in 0..3 {
-            host.step(false);
-        }
-        loop {
-            version += 1;
-            if !host.write(version, true) {
-                break;
-            }
-        }
-        host.synced = host.now.clone();
-        if host.wrong().is_some() {
-            return false;
-        }
-    }
-    true
-}
-
-#[test]
-fn a_zone_is_reset_when_all_of_it_has_left() {
-    only_with(&[Bug::ZoneReusedInPart], holds_what_it_has_not_left);
-}
-
-/// Crashes whenever the queue is as full as it gets, and then uses the tier as if nothing had been.
-fn survives_crashes_when_full() -> bool {
-    // What is kept for other reasons does not fill a zone.
-    let (mut host, mut version) = (Host::new(3, 29), 0);
-    // So that each crash costs the rest of a zone.
-    host.flash.tells = false;
-    for _ in 0..6 {
-        // Nobody carries out what would make room.
-        loop {
-            version += 1;
-            if !host.write(version, true) {
-                break;
-            }
-        }
-        host = host.crash();
-    }
-    (0..400).all(|more| host.write(version + more, false)) && host.sync()
-}
-
-#[test]
-fn crashes_of_a_full_queue_leave_a_zone_to_go_on_in() {
-    only_with(&[Bug::LastZoneTaken], survives_crashes_when_full);
-}
-
-/// What a damaged superblock may say.
-#[test]
-fn zones_without_end_are_refused() {
-    let zones = TierZones { zone_bytes: 1 << 40, ..zones_of(24) };
-    let config = TierConfig { frames: 24 << 23, ..config(24) }.on_zones(zones);
-    let error = config.geometry().unwrap_err().to_string();
-    assert!(error.contains("more than 2^62"), "{error}");
-    let config = TierConfig { frames: 24 << 26, ..config }.on_zones(zones);
-    assert!(config.geometry().is_err());
 }
