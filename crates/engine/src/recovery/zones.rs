@@ -15,8 +15,8 @@
 //! ```
 //!
 //! In the directory a rest is the head of a group without pages of anybody. The front passes it together with
-//! the group before ([`Tier::behind_rest`]): where it stands a group begins, of which segments need not say the
-//! number, and so what lies there is never a rest.
+//! the group before ([`Tier::behind_rest`]): where it stands a group begins, of which segments need not say
+//! the number, and so what lies there is never a rest.
 
 use super::{Chain, Found, ReadError, RecoveryError, Scan};
 use crate::core::Tier;
@@ -31,7 +31,8 @@ pub(super) struct ZoneHead(Option<(Position, Result<Head, ReadError>)>);
 /// Number and epoch of the group with which a zone begins, if one does.
 type Head = Option<(Sequence, u32)>;
 
-/// Of two places where a group may lie one could not be read, and that at the other was taken for the queue's.
+/// Of two places where a group may lie one could not be read, and that at the other was taken for the
+/// queue's.
 pub(super) struct Doubt {
     /// What is no group of the queue does not reach behind this position, if that is known.
     behind: Option<Position>,

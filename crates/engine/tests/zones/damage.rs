@@ -41,8 +41,8 @@ fn pages_that(host: &Host, begin: impl Fn(&[u8]) -> bool) -> Vec<u64> {
 
 /// Each two of a segment and a summary are damaged.
 fn damage_is_told() -> bool {
-    // Of the first 24 lives those in which a segment begins behind a rest, and the group before is not the only
-    // one that would be missing.
+    // Of the first 24 lives those in which a segment begins behind a rest, and the group before is not the
+    // only one that would be missing.
     [12, 20].into_iter().all(|seed| {
         let host = life(seed).leave();
         let segments = pages_that(&host, |page| SegmentHeader::decode(page).is_ok());
