@@ -6,6 +6,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
+use mezzanine_device::zones::write_pointer;
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, NullDevice, OpenOptions};
 use mezzanine_engine::format::{
     FormatError, Superblock, SuperblockError, TierState, read_superblock, write_superblock,
@@ -155,8 +156,7 @@ impl ReadFlash for Flash<'_> {
     }
 
     fn write_pointer(&mut self, offset: u64) -> Option<u64> {
-        let zone = self.0.zone_at(offset).ok()?;
-        (!zone.conventional).then(|| zone.write_pointer())
+        write_pointer(self.0, offset)
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use mezzanine_device::zones::write_pointer;
 use mezzanine_device::{
     Device, DeviceError, DirectIo, FileDevice, OpenOptions, Request, Zones, prefer_huge_pages,
 };
@@ -43,8 +44,7 @@ impl ReadFlash for Reader<'_> {
     }
 
     fn write_pointer(&mut self, offset: u64) -> Option<u64> {
-        let zone = self.0.zone_at(offset).ok()?;
-        (!zone.conventional).then(|| zone.write_pointer())
+        write_pointer(self.0, offset)
     }
 }
 
