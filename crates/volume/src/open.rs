@@ -182,11 +182,12 @@ pub(crate) fn format_tier(
     let name = flash.describe();
     let geometry = volume_geometry(&config.tier, "format", &name)?;
     let failed = |error| VolumeError::from_device("format", flash.describe(), error);
+    let capabilities = flash.capabilities();
+    // Before its contents: of a device that begins with zones they may be ones, where nothing was written.
+    check_zones(&geometry, capabilities.zones.as_ref(), "format", &name)?;
     if !force {
         refuse_contents(flash, &name)?;
     }
-    let capabilities = flash.capabilities();
-    check_zones(&geometry, capabilities.zones.as_ref(), "format", &name)?;
     let needed = geometry.flash_bytes();
     if capabilities.len < needed {
         if !capabilities.can_resize {

@@ -91,8 +91,8 @@ mod tests {
         let managed =
             [("queue/zoned", "host-managed"), ("queue/chunk_sectors", "8192"), ("queue/nr_zones", "250")];
         let shown = |files: &[(&str, &str)]| zones_of(files).map(|zones| zones.to_string());
-        assert_eq!(shown(&managed).as_deref(), Some("250 of 4 MiB, host-managed"));
-        assert_eq!(shown(&managed[..2]).as_deref(), Some("256 of 4 MiB, host-managed"), "from the length");
+        assert_eq!(shown(&managed).as_deref(), Some("250 of 4.19 MB, host-managed"));
+        assert_eq!(shown(&managed[..2]).as_deref(), Some("256 of 4.19 MB, host-managed"), "from the length");
         assert_eq!(shown(&managed[1..]), None, "a kernel that knows of no zones");
         assert_eq!(shown(&[("queue/zoned", "none"), ("queue/chunk_sectors", "256")]), None, "stripes");
         assert_eq!(shown(&[("queue/zoned", "host-aware"), ("queue/chunk_sectors", "0")]), None);
