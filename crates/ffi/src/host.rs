@@ -504,7 +504,7 @@ fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
         engine: IoEngine::Sequential,
         ..OpenOptions::read_write_create()
     };
-    FileDevice::open(path, &options).map_err(|error| {
+    let device = FileDevice::open(path, &options).map_err(|error| {
         let refusal = Refusal::new(format!("the flash device \"{shown}\" cannot be opened"))
             .detail(&error)
             .of_absent_device(is_absent(path, &error));
@@ -525,7 +525,14 @@ fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
                 refusal.hint("Check the path in mezzanine.flash_path, its file system and the kernel's log.")
             }
         }
-    })
+    })?;
+    // Nothing here lays a server's tier out for them.
+    match device.capabilities().zones {
+        Some(zones) => Err(Refusal::new(format!("the flash device \"{shown}\" has zones"))
+            .detail(format!("It is written in zones of {} bytes, front to back.", zones.zone_len))
+            .hint("Name a file or a block device without zones in mezzanine.flash_path.")),
+        None => Ok(device),
+    }
 }
 
 /// The pages on flash are the database: nobody else may read or change them.
