@@ -159,7 +159,8 @@ fn a_zone_is_written_at_its_write_pointer_and_reset_as_a_whole(device: &FileDevi
         let error = device.run_one(Request::WriteThrough { offset: elsewhere, buf: &blocks(1, 9) });
         assert_eq!(kind(error), DeviceErrorKind::ZoneOrder);
     }
-    // Nothing of that has been written, and the device still takes writes: of memory that is not aligned, too.
+    // Nothing of that has been written, and the device still takes writes: of memory that is not aligned,
+    // too.
     let memory = blocks(2, 2);
     device.write_at(&memory[8..8 + BLOCK as usize], zone + 2 * BLOCK).unwrap();
     device.write_at(&memory[512..512 + BLOCK as usize], zone + 3 * BLOCK).unwrap();

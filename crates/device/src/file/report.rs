@@ -102,7 +102,8 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(word)
 }
 
-/// start u64, len u64, write pointer u64, type u8, condition u8, two bytes of hints, 4 reserved, capacity u64.
+/// start u64, len u64, write pointer u64, type u8, condition u8, two bytes of hints, 4 reserved, capacity
+/// u64.
 fn parse_zone(zone: &[u8], has_capacity: bool) -> Result<ReportedZone, ZonesRefused> {
     let [start, len, pointer, capacity] = [0, 8, 16, 32].map(|at| u64_at(zone, at));
     let (kind, condition) = (zone[24], zone[25]);
