@@ -1,0 +1,411 @@
+//! Writes and discards, from their beginning to their end (section 3.3 of the paper).
+//!
+//! A host begins a write here, writes to the backing device, and ends the write here with what that said.
+//! From the beginning on the blocks are not valid; whether they become so again is up to their flights. The
+//! guest is told by the host as soon as the backing device has answered.
+
+use std::ops::Range;
+
+use crate::cache::Cache;
+use crate::config::{BLOCK_BYTES, WriteMode};
+use crate::descriptor::{Descriptor, SlotState};
+use crate::flight::{FLIGHT_BLOCKS, Flight, FlightState};
+use crate::geometry::{Part, RequestError};
+use crate::ids::{FlightNumber, Fragment, Slot};
+use crate::jobs::DeviceError;
+use crate::planted::{self, Bug};
+use crate::pools::LockedPools;
+use crate::shard::{Locked, Place};
+use crate::statistics::Event;
+use crate::validity::runs;
+
+/// A write or discard that has begun: to be ended with [`Cache::write_end`].
+#[derive(Debug)]
+#[must_use = "fragments with writes that were not ended are not populated and do not leave"]
+pub struct WriteToken {
+    volume: usize,
+    offset: u64,
+    bytes: u64,
+    /// The first of the request's flights.
+    flights: Option<FlightNumber>,
+}
+
+/// Flights of one request, one after the other.
+#[derive(Clone, Copy, Default)]
+struct Chain {
+    first: Option<FlightNumber>,
+    last: Option<FlightNumber>,
+}
+
+/// Why no copy is made of a part of a write.
+enum Bypass {
+    Discard,
+    Around,
+    Untracked,
+    NoFlight,
+    NoMemory,
+}
+
+impl Cache {
+    /// Begins a write of `data` at `offset` of a volume. Copies of what the cache has are made here; the host
+    /// then writes to the backing device.
+    ///
+    /// # Errors
+    /// If the write does not lie in the volume. Then nothing has begun.
+    pub fn write_begin(&self, volume: usize, offset: u64, data: &[u8]) -> Result<WriteToken, RequestError> {
+        let token = self.begin(volume, offset, data.len() as u64, Some(data))?;
+        self.count(Event::Write);
+        Ok(token)
+    }
+
+    /// Begins what changes bytes of a volume without data that the cache could keep: a discard, or a write of
+    /// zeros.
+    ///
+    /// # Errors
+    /// If it does not lie in the volume. Then nothing has begun.
+    pub fn discard_begin(&self, volume: usize, offset: u64, bytes: u64) -> Result<WriteToken, RequestError> {
+        let token = self.begin(volume, offset, bytes, None)?;
+        self.counters().discards.count(1);
+        Ok(token)
+    }
+
+    fn begin(
+        &self,
+        volume: usize,
+        offset: u64,
+        bytes: u64,
+        data: Option<&[u8]>,
+    ) -> Result<WriteToken, RequestError> {
+        self.geometry.check_request(volume, offset, bytes)?;
+        let mut all = Chain::default();
+        let mut at = 0;
+        for part in self.geometry.parts(volume, offset, bytes) {
+            let chain = self.begin_part(&part, data.is_some());
+            let length = (part.end - part.start) as usize;
+            if let Some(data) = data {
+                self.copy(&chain, &part, &data[at..at + length]);
+            }
+            at += length;
+            all.append(self, chain);
+        }
+        Ok(WriteToken { volume, offset, bytes, flights: all.first })
+    }
+
+    /// Takes validity from the blocks of a part, and prepares flights if there is a copy to make. Those that
+    /// have a copy are `Filling`.
+    fn begin_part(&self, part: &Part, is_write: bool) -> Chain {
+        let counters = self.counters();
+        let locked = self.lock(part.fragment);
+        let slot = match locked.place() {
+            Place::Absent { writes } => {
+                locked.count_absent(writes, 1);
+                drop(locked);
+                if is_write {
+                    counters.bypass_write_absent.count(1);
+                    if self.geometry.config().writes_heat {
+                        self.note_miss(part.fragment);
+                    }
+                }
+                return Chain::default();
+            }
+            Place::At(slot) => slot,
+        };
+        let descriptor = self.descriptor(slot);
+        descriptor.version.bump(1);
+        descriptor.writes.raise(1);
+        if descriptor.state() == SlotState::Populating {
+            descriptor.untracked.raise(1);
+            if is_write {
+                counters.bypass_write_populating.count(1);
+            }
+            if planted::is(Bug::AbortedSlotReused) {
+                locked.unmap(slot);
+            }
+            return Chain::default();
+        }
+        descriptor.refer();
+        let keeps = (planted::is(Bug::ValidWhileWritten) && is_write)
+            || (planted::is(Bug::DiscardKeepsBlocks) && !is_write);
+        if !keeps {
+            self.validity(slot).clear(part.touched());
+        }
+        // Before others lose the blocks, since it matters who has them now.
+        let prepared = self.prepare(part, slot, descriptor, is_write);
+        self.supersede(descriptor, &part.touched());
+        match prepared {
+            Ok(chain) => {
+                self.link(descriptor, chain);
+                counters.writes_through.count(1);
+                chain
+            }
+            Err(bypass) => {
+                descriptor.untracked.raise(1);
+                match bypass {
+                    Bypass::Discard => {}
+                    Bypass::Around => counters.bypass_write_around.count(1),
+                    Bypass::Untracked => counters.bypass_write_untracked.count(1),
+                    Bypass::NoFlight => counters.bypass_write_no_flight.count(1),
+                    Bypass::NoMemory => counters.bypass_write_no_memory.count(1),
+                }
+                Chain::default()
+            }
+        }
+    }
+
+    /// The flights of a part, none of them known to others yet; or why there are none.
+    fn prepare(
+        &self,
+        part: &Part,
+        slot: Slot,
+        descriptor: &Descriptor,
+        is_write: bool,
+    ) -> Result<Chain, Bypass> {
+        if !is_write {
+            return Err(Bypass::Discard);
+        }
+        if self.write_mode() == WriteMode::Around {
+            return Err(Bypass::Around);
+        }
+        if descriptor.untracked.get() > 0 && !planted::is(Bug::UntrackedWriteForgotten) {
+            return Err(Bypass::Untracked);
+        }
+        let whole = if planted::is(Bug::PartOfBlockValidates) { part.touched() } else { part.whole() };
+        let pools = self.lock_pools();
+        let mut chain = Chain::default();
+        let mut chunk = part.touched();
+        while chunk.start < chunk.end {
+            let end = chunk.end.min(chunk.start + FLIGHT_BLOCKS);
+            let Some(number) = pools.take_flight() else {
+                self.give_back(&pools, chain);
+                return Err(Bypass::NoFlight);
+            };
+            let flight = self.flight(number);
+            flight.begin(part.fragment, slot, chunk.start..end);
+            chain.push(self, number);
+            if !self.fill(&pools, flight, descriptor, &whole) {
+                self.give_back(&pools, chain);
+                return Err(Bypass::NoMemory);
+            }
+            chunk.start = end;
+        }
+        Ok(chain)
+    }
+
+    /// Decides what a new flight owes and finds memory for its copy; false if there is none.
+    fn fill(
+        &self,
+        pools: &LockedPools<'_>,
+        flight: &Flight,
+        descriptor: &Descriptor,
+        whole: &Range<u32>,
+    ) -> bool {
+        let counters = self.counters();
+        let touched = flight.touched();
+        let bits = flight.bits(whole);
+        // Which of two writes that the backing device has at a time it carries out last, nobody knows
+        // (invariant 5).
+        let pending = self.flights(descriptor).map(|other| self.flight(other)).filter(|one| one.is_pending());
+        let shared = pending.fold(0, |shared, one| shared | flight.bits(&one.touched())) & bits;
+        let owed = if planted::is(Bug::ConcurrentWriteValidates) { bits } else { bits & !shared };
+        counters.bypass_block_concurrent.count(shared.count_ones().into());
+        counters.bypass_block_partial.count(u64::from(touched.end - touched.start - bits.count_ones()));
+        if owed == 0 {
+            return true;
+        }
+        let (from, end) = (whole.start.max(touched.start), whole.end.min(touched.end));
+        let Some(copy) = pools.take_copies(end - from) else {
+            return false;
+        };
+        flight.copied_from.set(from);
+        flight.copied.set(end - from);
+        flight.copy.set(copy);
+        flight.owed.set(owed);
+        flight.set_state(FlightState::Filling);
+        true
+    }
+
+    fn give_back(&self, pools: &LockedPools<'_>, chain: Chain) {
+        for number in chain.numbers(self) {
+            self.release_copy(pools, self.flight(number));
+            self.flight(number).set_state(FlightState::Free);
+            pools.give_flight(number);
+        }
+    }
+
+    /// The memory of a flight's copy goes to others.
+    pub(crate) fn release_copy(&self, pools: &LockedPools<'_>, flight: &Flight) {
+        if flight.copied.get() > 0 {
+            pools.give_copies(flight.copy.get(), flight.copied.get());
+            flight.copied.set(0);
+        }
+    }
+
+    /// Blocks are written anew or discarded: earlier writes do not make them valid any more.
+    fn supersede(&self, descriptor: &Descriptor, blocks: &Range<u32>) {
+        for number in self.flights(descriptor) {
+            let flight = self.flight(number);
+            let taken = flight.owed.get() & flight.bits(blocks);
+            self.counters().blocks_superseded.count(taken.count_ones().into());
+            if !planted::is(Bug::SupersededWriteValidates) {
+                flight.owed.set(flight.owed.get() & !taken);
+            }
+        }
+    }
+
+    /// Copies a part's data for its flights, and has them wait for somebody who writes them.
+    fn copy(&self, chain: &Chain, part: &Part, data: &[u8]) {
+        for number in chain.numbers(self) {
+            let flight = self.flight(number);
+            if flight.state() != FlightState::Filling {
+                continue;
+            }
+            let from = flight.copied_from.get();
+            let start = (u64::from(from) * BLOCK_BYTES).max(part.start);
+            let end = (u64::from(from + flight.copied.get()) * BLOCK_BYTES).min(part.end);
+            let at = flight.copy_of(from) + (start - u64::from(from) * BLOCK_BYTES);
+            let source = &data[(start - part.start) as usize..(end - part.start) as usize];
+            self.region.copy_in(self.geometry.layout.copies + at as usize, source);
+            self.queue(number, flight);
+        }
+    }
+
+    /// Has a flight wait for somebody who writes it: it is his, or nobody's.
+    pub(crate) fn queue(&self, number: FlightNumber, flight: &Flight) {
+        let pools = self.lock_pools();
+        flight.set_state(FlightState::Queued);
+        pools.enqueue(number);
+        drop(pools);
+        self.control().work.add(1);
+    }
+
+    /// Ends a write or a discard with what the backing device said.
+    pub fn write_end(&self, token: WriteToken, result: Result<(), DeviceError>) {
+        let WriteToken { volume, offset, bytes, mut flights } = token;
+        if result.is_err() {
+            self.counters().backing_failed.count(1);
+        }
+        for part in self.geometry.parts(volume, offset, bytes) {
+            let locked = self.lock(part.fragment);
+            let slot = match locked.place() {
+                Place::Absent { writes } => {
+                    locked.count_absent(writes, -1);
+                    continue;
+                }
+                Place::At(slot) => slot,
+            };
+            let descriptor = self.descriptor(slot);
+            descriptor.writes.lower(1);
+            let mut is_tracked = false;
+            while let Some(number) = flights.filter(|&number| self.is_flight_of(number, part.fragment)) {
+                is_tracked = true;
+                flights = self.flight(number).next_of_request.get().map(FlightNumber);
+                self.answered(&locked, number, result);
+            }
+            if !is_tracked {
+                descriptor.untracked.lower(1);
+            }
+            locked.leave_if_empty();
+        }
+    }
+
+    fn is_flight_of(&self, number: FlightNumber, fragment: Fragment) -> bool {
+        self.flight(number).fragment() == fragment
+    }
+
+    /// The backing device has answered the write that a flight is of.
+    fn answered(&self, locked: &Locked<'_>, number: FlightNumber, result: Result<(), DeviceError>) {
+        let flight = self.flight(number);
+        flight.answered();
+        if result.is_err() && !planted::is(Bug::FailedWriteValidates) {
+            flight.owed.set(0);
+        }
+        if planted::is(Bug::CopyReleasedEarly) {
+            self.release_copy(&self.lock_pools(), flight);
+        }
+        self.settle(locked, number);
+    }
+
+    /// Ends a flight if nothing more is to come of it: the backing device has answered and the copy is written.
+    /// What it owes becomes valid.
+    pub(crate) fn settle(&self, locked: &Locked<'_>, number: FlightNumber) {
+        let flight = self.flight(number);
+        if flight.state() != FlightState::Written || flight.is_pending() {
+            return;
+        }
+        let owed = flight.owed.get();
+        let descriptor = self.descriptor(flight.slot());
+        if owed != 0 {
+            assert_eq!(
+                locked.place(),
+                Place::At(flight.slot()),
+                "invariant 6: no slot changes under a flight"
+            );
+            assert_eq!(descriptor.state(), SlotState::Cached);
+            let validity = self.validity(flight.slot());
+            for run in runs(owed) {
+                let blocks = flight.first() + run.start..flight.first() + run.end;
+                assert!(
+                    !validity.any(blocks.clone()) || planted::is(Bug::ValidWhileWritten),
+                    "invariant 2: blocks of a write are not valid before it is over"
+                );
+                validity.set(blocks);
+            }
+            self.counters().blocks_validated.count(owed.count_ones().into());
+        }
+        self.unlink(descriptor, number);
+        let pools = self.lock_pools();
+        self.release_copy(&pools, flight);
+        flight.set_state(FlightState::Free);
+        pools.give_flight(number);
+    }
+
+    /// The flights of a fragment, under the lock of its shard.
+    pub(crate) fn flights(&self, descriptor: &Descriptor) -> impl Iterator<Item = FlightNumber> {
+        let first = descriptor.flights.get().map(FlightNumber);
+        std::iter::successors(first, |&number| self.flight(number).next.get().map(FlightNumber))
+    }
+
+    fn link(&self, descriptor: &Descriptor, chain: Chain) {
+        for number in chain.numbers(self) {
+            self.flight(number).next.set(descriptor.flights.get());
+            descriptor.flights.set(Some(number.0));
+        }
+    }
+
+    fn unlink(&self, descriptor: &Descriptor, number: FlightNumber) {
+        let next = self.flight(number).next.get();
+        if descriptor.flights.get() == Some(number.0) {
+            descriptor.flights.set(next);
+            return;
+        }
+        let before = self.flights(descriptor).find(|&one| self.flight(one).next.get() == Some(number.0));
+        self.flight(before.expect("a flight is in its fragment's list")).next.set(next);
+    }
+}
+
+impl Chain {
+    fn push(&mut self, cache: &Cache, number: FlightNumber) {
+        self.append(cache, Self { first: Some(number), last: Some(number) });
+    }
+
+    fn append(&mut self, cache: &Cache, other: Self) {
+        let Some(first) = other.first else {
+            return;
+        };
+        match self.last {
+            Some(last) => cache.flight(last).next_of_request.set(Some(first.0)),
+            None => self.first = Some(first),
+        }
+        self.last = other.last;
+    }
+
+    /// What comes after each is read before the caller has it, who may give it back.
+    fn numbers<'c>(&self, cache: &'c Cache) -> impl Iterator<Item = FlightNumber> + use<'c> {
+        let mut next = self.first;
+        std::iter::from_fn(move || {
+            let number = next?;
+            next = cache.flight(number).next_of_request.get().map(FlightNumber);
+            Some(number)
+        })
+    }
+}
