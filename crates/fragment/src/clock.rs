@@ -51,7 +51,7 @@ impl LockedPlanner<'_> {
         let Some(fragment) = descriptor.fragment() else {
             return false;
         };
-        if descriptor.pass() {
+        if descriptor.state() != SlotState::Cached || descriptor.pass() {
             return false;
         }
         let locked = self.cache.lock(fragment);

@@ -74,8 +74,8 @@ impl Cache {
         }
     }
 
-    /// Takes back a job that was carried out, or that a device has refused. After an error the cache is as if
-    /// it had not been begun, and nothing is tried again for it.
+    /// Takes back a job that was carried out, or that a device has refused: in either case nothing of it may
+    /// reach a device any more. After an error its blocks are not valid, and nothing is tried again.
     pub fn done(&self, job: Job<'_>, result: Result<(), DeviceError>) {
         match job {
             Job::WriteBlocks(job) => self.copy_written(job.number, result),
@@ -132,7 +132,7 @@ impl Cache {
             Err(DeviceError) => {
                 counters.async_failed.count(1);
                 if !planted::is(Bug::FailedCopyValidates) {
-                    flight.owed.set(0);
+                    self.fail(flight);
                 }
             }
         }

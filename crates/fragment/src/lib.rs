@@ -34,9 +34,10 @@
 //! 9. *Locks.* The planner's first, then one shard's, then that of the pools. None is held while the host is
 //!    called, nor while data are copied.
 //!
-//! Why a reader need not be told of a write that came and went while it read: each block that it has is then
+//! Why a reader need not be told of a write that came and went while it read: each sector that it has is then
 //! from before that write or from it, and its read and the write were under way at the same time. Whatever of
-//! that it gets, the backing device could have given it.
+//! that it gets, the backing device could have given it. Of a write that has failed that is not so, and it is
+//! told ([`Cache::confirm`]).
 
 mod ids;
 
@@ -53,6 +54,8 @@ mod descriptor;
 mod shard;
 
 mod flight;
+
+mod flights;
 
 mod pools;
 

@@ -65,6 +65,8 @@ bugs! {
     7: {
         /// What was read from the cache device is believed whatever has become of the slot.
         ReadUnconfirmed,
+        /// A reader is not told that a write has failed of what he read, when a later one has made it valid.
+        FailureUnseenByReaders,
     }
     8: {
         /// The memory of a copy is given to others when its write has ended, though it is being written.

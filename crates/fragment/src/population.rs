@@ -32,28 +32,34 @@ impl Cache {
             planner.worker(number).state.set(WorkerState::Writing);
             return Next::Job(Job::WriteFragment(WriteFragment { cache: self, number }));
         }
-        let throttle = &self.geometry.config().throttle;
-        let stage = throttle.stages[planner.load().stage(&throttle.stages)];
-        let wakes_at = now.saturating_add(u64::from(stage.period_ms) * 1_000_000);
+        let mut stage = None;
         let mut next = u64::MAX;
         for number in planner.workers() {
             let worker = planner.worker(number);
             match worker.state.get() {
-                WorkerState::Ended => {
-                    worker.state.set(WorkerState::Resting);
-                    worker.ready_at.set(wakes_at);
+                WorkerState::Reading | WorkerState::ToWrite | WorkerState::Writing => continue,
+                WorkerState::Resting if worker.ready_at.get() > now => {
+                    next = next.min(worker.ready_at.get());
+                    continue;
                 }
-                WorkerState::Resting if worker.ready_at.get() <= now => match planner.cycle(number, &stage) {
+                WorkerState::Resting | WorkerState::Ended => {}
+            }
+            // Only somebody who is awake looks at the state of the cache.
+            let stage = *stage.get_or_insert_with(|| planner.stage());
+            let wakes_at = now.saturating_add(u64::from(stage.period_ms) * 1_000_000);
+            if worker.state.get() == WorkerState::Ended {
+                worker.state.set(WorkerState::Resting);
+            } else {
+                match planner.cycle(number, &stage) {
                     Begun::Job(number) => {
                         return Next::Job(Job::ReadFragment(ReadFragment { cache: self, number }));
                     }
-                    Begun::Nothing => worker.ready_at.set(wakes_at),
+                    Begun::Nothing => {}
                     Begun::Again => return Next::NotBefore(now),
-                },
-                WorkerState::Resting => {}
-                WorkerState::Reading | WorkerState::ToWrite | WorkerState::Writing => continue,
+                }
             }
-            next = next.min(worker.ready_at.get());
+            worker.ready_at.set(wakes_at);
+            next = next.min(wakes_at);
         }
         Next::NotBefore(next)
     }

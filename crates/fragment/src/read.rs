@@ -82,6 +82,9 @@ impl Cache {
     ) -> Result<ReadKind, RequestError> {
         pieces.clear();
         self.geometry.check_request(volume, offset, bytes)?;
+        if bytes == 0 {
+            return Ok(ReadKind::Hit);
+        }
         let mut plan = Plan { pieces, cached: 0 };
         for part in self.geometry.parts(volume, offset, bytes) {
             if self.read_part(volume, &part, &mut plan) {

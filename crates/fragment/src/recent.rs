@@ -35,6 +35,10 @@ impl Cache {
     /// A request has missed the fragment. If somebody else is at the list the miss is not noted: a request
     /// never waits for it.
     pub(crate) fn note_miss(&self, fragment: Fragment) {
+        // What ends a volume may be less than a block.
+        if self.geometry.blocks_of(fragment) == 0 {
+            return;
+        }
         match self.try_lock_planner() {
             Some(planner) => planner.note(fragment),
             None => self.counters().misses_unnoted.count(1),

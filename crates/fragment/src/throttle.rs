@@ -60,6 +60,12 @@ impl Cache {
 }
 
 impl LockedPlanner<'_> {
+    /// The stage that holds.
+    pub(crate) fn stage(&self) -> Stage {
+        let stages = &self.cache.geometry.config().throttle.stages;
+        stages[self.load().stage(stages)]
+    }
+
     pub(crate) fn load(&self) -> Load {
         let geometry = &self.cache.geometry;
         let sums = sums(&self.cache.region);

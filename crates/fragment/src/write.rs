@@ -10,6 +10,7 @@ use crate::cache::Cache;
 use crate::config::{BLOCK_BYTES, WriteMode};
 use crate::descriptor::{Descriptor, SlotState};
 use crate::flight::{FLIGHT_BLOCKS, Flight, FlightState};
+use crate::flights::Chain;
 use crate::geometry::{Part, RequestError};
 use crate::ids::{FlightNumber, Fragment, Slot};
 use crate::jobs::DeviceError;
@@ -17,7 +18,6 @@ use crate::planted::{self, Bug};
 use crate::pools::LockedPools;
 use crate::shard::{Locked, Place};
 use crate::statistics::Event;
-use crate::validity::runs;
 
 /// A write or discard that has begun: to be ended with [`Cache::write_end`].
 #[derive(Debug)]
@@ -28,13 +28,6 @@ pub struct WriteToken {
     bytes: u64,
     /// The first of the request's flights.
     flights: Option<FlightNumber>,
-}
-
-/// Flights of one request, one after the other.
-#[derive(Clone, Copy, Default)]
-struct Chain {
-    first: Option<FlightNumber>,
-    last: Option<FlightNumber>,
 }
 
 /// Why no copy is made of a part of a write.
@@ -224,22 +217,6 @@ impl Cache {
         true
     }
 
-    fn give_back(&self, pools: &LockedPools<'_>, chain: Chain) {
-        for number in chain.numbers(self) {
-            self.release_copy(pools, self.flight(number));
-            self.flight(number).set_state(FlightState::Free);
-            pools.give_flight(number);
-        }
-    }
-
-    /// The memory of a flight's copy goes to others.
-    pub(crate) fn release_copy(&self, pools: &LockedPools<'_>, flight: &Flight) {
-        if flight.copied.get() > 0 {
-            pools.give_copies(flight.copy.get(), flight.copied.get());
-            flight.copied.set(0);
-        }
-    }
-
     /// Blocks are written anew or discarded: earlier writes do not make them valid any more.
     fn supersede(&self, descriptor: &Descriptor, blocks: &Range<u32>) {
         for number in self.flights(descriptor) {
@@ -269,16 +246,7 @@ impl Cache {
         }
     }
 
-    /// Has a flight wait for somebody who writes it: it is his, or nobody's.
-    pub(crate) fn queue(&self, number: FlightNumber, flight: &Flight) {
-        let pools = self.lock_pools();
-        flight.set_state(FlightState::Queued);
-        pools.enqueue(number);
-        drop(pools);
-        self.control().work.add(1);
-    }
-
-    /// Ends a write or a discard with what the backing device said.
+    /// Ends a write or a discard with what the backing device said: nothing of it may reach that any more.
     pub fn write_end(&self, token: WriteToken, result: Result<(), DeviceError>) {
         let WriteToken { volume, offset, bytes, mut flights } = token;
         if result.is_err() {
@@ -317,95 +285,11 @@ impl Cache {
         let flight = self.flight(number);
         flight.answered();
         if result.is_err() && !planted::is(Bug::FailedWriteValidates) {
-            flight.owed.set(0);
+            self.fail(flight);
         }
         if planted::is(Bug::CopyReleasedEarly) {
             self.release_copy(&self.lock_pools(), flight);
         }
         self.settle(locked, number);
-    }
-
-    /// Ends a flight if nothing more is to come of it: the backing device has answered and the copy is written.
-    /// What it owes becomes valid.
-    pub(crate) fn settle(&self, locked: &Locked<'_>, number: FlightNumber) {
-        let flight = self.flight(number);
-        if flight.state() != FlightState::Written || flight.is_pending() {
-            return;
-        }
-        let owed = flight.owed.get();
-        let descriptor = self.descriptor(flight.slot());
-        if owed != 0 {
-            assert_eq!(
-                locked.place(),
-                Place::At(flight.slot()),
-                "invariant 6: no slot changes under a flight"
-            );
-            assert_eq!(descriptor.state(), SlotState::Cached);
-            let validity = self.validity(flight.slot());
-            for run in runs(owed) {
-                let blocks = flight.first() + run.start..flight.first() + run.end;
-                assert!(
-                    !validity.any(blocks.clone()) || planted::is(Bug::ValidWhileWritten),
-                    "invariant 2: blocks of a write are not valid before it is over"
-                );
-                validity.set(blocks);
-            }
-            self.counters().blocks_validated.count(owed.count_ones().into());
-        }
-        self.unlink(descriptor, number);
-        let pools = self.lock_pools();
-        self.release_copy(&pools, flight);
-        flight.set_state(FlightState::Free);
-        pools.give_flight(number);
-    }
-
-    /// The flights of a fragment, under the lock of its shard.
-    pub(crate) fn flights(&self, descriptor: &Descriptor) -> impl Iterator<Item = FlightNumber> {
-        let first = descriptor.flights.get().map(FlightNumber);
-        std::iter::successors(first, |&number| self.flight(number).next.get().map(FlightNumber))
-    }
-
-    fn link(&self, descriptor: &Descriptor, chain: Chain) {
-        for number in chain.numbers(self) {
-            self.flight(number).next.set(descriptor.flights.get());
-            descriptor.flights.set(Some(number.0));
-        }
-    }
-
-    fn unlink(&self, descriptor: &Descriptor, number: FlightNumber) {
-        let next = self.flight(number).next.get();
-        if descriptor.flights.get() == Some(number.0) {
-            descriptor.flights.set(next);
-            return;
-        }
-        let before = self.flights(descriptor).find(|&one| self.flight(one).next.get() == Some(number.0));
-        self.flight(before.expect("a flight is in its fragment's list")).next.set(next);
-    }
-}
-
-impl Chain {
-    fn push(&mut self, cache: &Cache, number: FlightNumber) {
-        self.append(cache, Self { first: Some(number), last: Some(number) });
-    }
-
-    fn append(&mut self, cache: &Cache, other: Self) {
-        let Some(first) = other.first else {
-            return;
-        };
-        match self.last {
-            Some(last) => cache.flight(last).next_of_request.set(Some(first.0)),
-            None => self.first = Some(first),
-        }
-        self.last = other.last;
-    }
-
-    /// What comes after each is read before the caller has it, who may give it back.
-    fn numbers<'c>(&self, cache: &'c Cache) -> impl Iterator<Item = FlightNumber> + use<'c> {
-        let mut next = self.first;
-        std::iter::from_fn(move || {
-            let number = next?;
-            next = cache.flight(number).next_of_request.get().map(FlightNumber);
-            Some(number)
-        })
     }
 }

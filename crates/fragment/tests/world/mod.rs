@@ -14,8 +14,11 @@ use mezzanine_fragment::{
 };
 use mezzanine_ground::random::Random;
 
+mod bytes;
+
 mod history;
 
+use bytes::{bytes_of, now_at, sectors};
 use history::History;
 
 pub(crate) const SECTOR: u64 = 512;
@@ -43,17 +46,8 @@ pub(crate) struct World<'c> {
     step: u64,
     now: u64,
     next_value: u64,
-    fails: bool,
-}
-
-fn bytes_of(value: u64) -> [u8; SECTOR as usize] {
-    let mut bytes = [0; SECTOR as usize];
-    bytes.chunks_exact_mut(8).for_each(|eight| eight.copy_from_slice(&value.to_le_bytes()));
-    bytes
-}
-
-fn value_of(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
+    /// One in so many requests and jobs fails; 0: none.
+    fails_one_in: u64,
 }
 
 /// A small cache in which requests meet: three slots for eight fragments.
@@ -118,7 +112,7 @@ impl<'c> World<'c> {
             step: 0,
             now: 0,
             next_value: 1,
-            fails: seed % 3 != 0,
+            fails_one_in: [0, 25, 3][(seed % 3) as usize],
         }
     }
 
@@ -128,7 +122,7 @@ impl<'c> World<'c> {
     }
 
     fn fails(&mut self) -> bool {
-        self.fails && self.random.chance(1, 25)
+        self.fails_one_in > 0 && self.random.chance(1, self.fails_one_in)
     }
 
     pub(crate) fn step(&mut self) -> Outcome {
@@ -368,24 +362,6 @@ impl<'c> World<'c> {
         }
         Ok(())
     }
-}
-
-fn sectors(offset: u64, bytes: usize) -> std::ops::Range<u64> {
-    offset / SECTOR..(offset + bytes as u64) / SECTOR
-}
-
-/// What a job has for a sector of the cache device at this moment.
-fn now_at(job: &Job<'_>, sector: u64) -> u64 {
-    let of = |offset: u64, bytes: &[u8]| {
-        let at = (sector * SECTOR).checked_sub(offset)? as usize;
-        Some(value_of(bytes.get(at..at + SECTOR as usize)?))
-    };
-    let found = match job {
-        Job::WriteBlocks(write) => write.writes().find_map(|(offset, bytes)| of(offset, bytes)),
-        Job::WriteFragment(write) => of(write.offset(), write.data()),
-        Job::ReadFragment(_) => None,
-    };
-    found.expect("a job writes the same sectors all the time")
 }
 
 /// Lists the sectors of the piece that is read next, last first, and where they are read.
