@@ -71,9 +71,10 @@ impl Cache {
     }
 
     /// The flights of a chain, which nobody knows of yet, are free again.
-    pub(crate) fn give_back(&self, pools: &LockedPools<'_>, chain: Chain) {
+    pub(crate) fn give_back(&self, chain: Chain) {
+        let pools = self.lock_pools();
         for number in chain.numbers(self) {
-            self.release_copy(pools, self.flight(number));
+            self.release_copy(&pools, self.flight(number));
             self.flight(number).set_state(FlightState::Free);
             pools.give_flight(number);
         }

@@ -12,6 +12,53 @@
 //! files, reads no clocks, starts no threads and rolls no dice. Flushes, and writes that must be durable when they
 //! are answered, are the backing device's alone: nothing that the cache has is ever newer.
 //!
+//! ```
+//! use mezzanine_fragment::{Cache, Config, Job, Next, Source};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A volume of 64 MiB behind a cache device of 16 MiB, both in memory.
+//! let (mut volume, mut flash) = (vec![0u8; 64 << 20], vec![0u8; 16 << 20]);
+//! let geometry = Config::new(flash.len() as u64, &[volume.len() as u64]).geometry()?;
+//! let cache = Cache::heap(geometry);
+//!
+//! // A write is begun, carried out on the backing device, and ended.
+//! let write = cache.write_begin(0, 8192, &[7; 4096])?;
+//! volume[8192..12288].fill(7);
+//! cache.write_end(write, Ok(()));
+//!
+//! // A read that misses makes its fragment a candidate, and a worker brings that in.
+//! let mut pieces = Vec::new();
+//! cache.read(0, 8192, 4096, &mut pieces)?;
+//! for now in (0..1000).map(|ms| ms * 1_000_000) {
+//!     while let Next::Job(mut job) = cache.next_job(now) {
+//!         match &mut job {
+//!             Job::ReadFragment(read) => {
+//!                 let at = read.offset() as usize;
+//!                 let buffer = read.buffer();
+//!                 buffer.copy_from_slice(&volume[at..][..buffer.len()]);
+//!             }
+//!             Job::WriteFragment(write) => {
+//!                 flash[write.offset() as usize..][..write.data().len()].copy_from_slice(write.data());
+//!             }
+//!             Job::WriteBlocks(write) => {
+//!                 for (at, bytes) in write.writes() {
+//!                     flash[at as usize..][..bytes.len()].copy_from_slice(bytes);
+//!                 }
+//!             }
+//!         }
+//!         cache.done(job, Ok(()));
+//!     }
+//! }
+//!
+//! // What comes from the cache device counts if that is confirmed.
+//! cache.read(0, 8192, 4096, &mut pieces)?;
+//! let Source::Cache(at) = pieces[0].source else { panic!("it is in the cache") };
+//! let data = &flash[at as usize..][..4096];
+//! assert!(cache.confirm(&pieces[0]) && data == [7; 4096]);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The invariants that the code refers to by number:
 //!
 //! 1. *One slot.* A fragment is in one slot of the cache device at most, and a slot has one fragment at most:

@@ -15,7 +15,6 @@ use crate::geometry::{Part, RequestError};
 use crate::ids::{FlightNumber, Fragment, Slot};
 use crate::jobs::DeviceError;
 use crate::planted::{self, Bug};
-use crate::pools::LockedPools;
 use crate::shard::{Locked, Place};
 use crate::statistics::Event;
 
@@ -116,7 +115,9 @@ impl Cache {
             }
             return Chain::default();
         }
-        descriptor.refer();
+        if is_write {
+            descriptor.refer();
+        }
         let keeps = (planted::is(Bug::ValidWhileWritten) && is_write)
             || (planted::is(Bug::DiscardKeepsBlocks) && !is_write);
         if !keeps {
@@ -163,20 +164,19 @@ impl Cache {
             return Err(Bypass::Untracked);
         }
         let whole = if planted::is(Bug::PartOfBlockValidates) { part.touched() } else { part.whole() };
-        let pools = self.lock_pools();
         let mut chain = Chain::default();
         let mut chunk = part.touched();
         while chunk.start < chunk.end {
             let end = chunk.end.min(chunk.start + FLIGHT_BLOCKS);
-            let Some(number) = pools.take_flight() else {
-                self.give_back(&pools, chain);
+            let Some(number) = self.lock_pools().take_flight() else {
+                self.give_back(chain);
                 return Err(Bypass::NoFlight);
             };
             let flight = self.flight(number);
             flight.begin(part.fragment, slot, chunk.start..end);
             chain.push(self, number);
-            if !self.fill(&pools, flight, descriptor, &whole) {
-                self.give_back(&pools, chain);
+            if !self.fill(flight, descriptor, &whole) {
+                self.give_back(chain);
                 return Err(Bypass::NoMemory);
             }
             chunk.start = end;
@@ -185,13 +185,7 @@ impl Cache {
     }
 
     /// Decides what a new flight owes and finds memory for its copy; false if there is none.
-    fn fill(
-        &self,
-        pools: &LockedPools<'_>,
-        flight: &Flight,
-        descriptor: &Descriptor,
-        whole: &Range<u32>,
-    ) -> bool {
+    fn fill(&self, flight: &Flight, descriptor: &Descriptor, whole: &Range<u32>) -> bool {
         let counters = self.counters();
         let touched = flight.touched();
         let bits = flight.bits(whole);
@@ -206,7 +200,7 @@ impl Cache {
             return true;
         }
         let (from, end) = (whole.start.max(touched.start), whole.end.min(touched.end));
-        let Some(copy) = pools.take_copies(end - from) else {
+        let Some(copy) = self.lock_pools().take_copies(end - from) else {
             return false;
         };
         flight.copied_from.set(from);

@@ -15,7 +15,7 @@ mod world;
 const BY_HAND: Bug = Bug::FailureUnseenByReaders;
 
 const STEPS: u64 = 6000;
-/// Seeds within which each is noticed: ten times what the last to be noticed needs.
+/// Seeds within which each is noticed; the last to be noticed needs 7.
 const SEEDS_MAX: u64 = 60;
 
 /// The seed at which a fault is noticed, and how.
