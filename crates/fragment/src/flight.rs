@@ -31,6 +31,9 @@ use crate::validity::mask;
 /// Most blocks of a flight: it has a bit for each.
 pub(crate) const FLIGHT_BLOCKS: u32 = u64::BITS;
 
+/// Most flights of a fragment: each write to it looks through them.
+pub(crate) const FLIGHTS_OF_FRAGMENT_MAX: usize = 128;
+
 states! {
     /// Where a flight's copy is.
     pub(crate) enum FlightState {

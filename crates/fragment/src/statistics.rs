@@ -94,6 +94,8 @@ counters! {
         bypass_write_no_memory,
         /// Parts of writes for which there was no flight.
         bypass_write_no_flight,
+        /// Parts of writes to a fragment that had too many flights already.
+        bypass_write_crowded,
         /// Parts of writes beside one to the same fragment of which it is not known what it touches.
         bypass_write_untracked,
         /// Blocks that a write covered in part only, so that they are not valid.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::cache::Cache;
 use crate::config::{BLOCK_BYTES, WriteMode};
 use crate::descriptor::{Descriptor, SlotState};
-use crate::flight::{FLIGHT_BLOCKS, Flight, FlightState};
+use crate::flight::{FLIGHT_BLOCKS, FLIGHTS_OF_FRAGMENT_MAX, Flight, FlightState};
 use crate::flights::Chain;
 use crate::geometry::{Part, RequestError};
 use crate::ids::{FlightNumber, Fragment, Slot};
@@ -34,6 +34,7 @@ enum Bypass {
     Discard,
     Around,
     Untracked,
+    Crowded,
     NoFlight,
     NoMemory,
 }
@@ -138,6 +139,7 @@ impl Cache {
                     Bypass::Discard => {}
                     Bypass::Around => counters.bypass_write_around.count(1),
                     Bypass::Untracked => counters.bypass_write_untracked.count(1),
+                    Bypass::Crowded => counters.bypass_write_crowded.count(1),
                     Bypass::NoFlight => counters.bypass_write_no_flight.count(1),
                     Bypass::NoMemory => counters.bypass_write_no_memory.count(1),
                 }
@@ -162,6 +164,9 @@ impl Cache {
         }
         if descriptor.untracked.get() > 0 && !planted::is(Bug::UntrackedWriteForgotten) {
             return Err(Bypass::Untracked);
+        }
+        if self.flights(descriptor).nth(FLIGHTS_OF_FRAGMENT_MAX - 1).is_some() {
+            return Err(Bypass::Crowded);
         }
         let whole = if planted::is(Bug::PartOfBlockValidates) { part.touched() } else { part.whole() };
         let mut chain = Chain::default();

@@ -156,6 +156,19 @@ fn without_memory_or_flights_writes_go_around() {
     assert_eq!(host.statistics().copy_blocks_used, 0);
 }
 
+/// While the cache device stalls, a write to a fragment that is written to all the time stays short.
+#[test]
+fn a_fragment_has_so_many_flights_and_no_more() {
+    let mut host = cached();
+    for write in 0..130 {
+        host.write(0, write % 32 * BLOCK, &blocks(1, write as u8));
+    }
+    assert_eq!((host.statistics().flights_used, host.statistics().bypass_write_crowded), (128, 2));
+    assert_eq!(host.work(), [30, 0, 0], "of each block the last copy, but for the two");
+    assert_eq!(host.kind(0, 0, 2 * BLOCK), ReadKind::Miss);
+    assert_eq!(host.kind(0, 2 * BLOCK, 30 * BLOCK), ReadKind::Hit);
+}
+
 /// "If a mapped fragment exists in the flash cache, the written pages are invalidated."
 #[test]
 fn write_around_makes_holes_that_nobody_fills() {
