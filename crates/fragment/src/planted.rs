@@ -43,6 +43,8 @@ bugs! {
     4: {
         /// A population begins while the fragment is written to past the cache.
         PopulationBesideWrites,
+        /// A discard does not change its fragment's version.
+        DiscardUncounted,
         /// A population makes its fragment valid though that was written to meanwhile.
         PopulationOverWrites,
     }

@@ -104,7 +104,9 @@ impl Cache {
             Place::At(slot) => slot,
         };
         let descriptor = self.descriptor(slot);
-        descriptor.version.bump(1);
+        if is_write || !planted::is(Bug::DiscardUncounted) {
+            descriptor.version.bump(1);
+        }
         descriptor.writes.raise(1);
         if descriptor.state() == SlotState::Populating {
             descriptor.untracked.raise(1);

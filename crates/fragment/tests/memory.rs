@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use mezzanine_fragment::{Cache, Config, Geometry};
+use mezzanine_ground::region::LastingMemory;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -73,4 +74,14 @@ fn a_cache_is_as_large_as_its_geometry_says() {
         cache.check();
         assert_eq!((cache.geometry().slots(), cache.geometry().fragments()), (16, 101));
     }
+}
+
+/// A cache in memory of the host's begins empty, whatever lay there.
+#[test]
+fn nothing_is_kept_of_used_memory() {
+    let geometry = Config::new(4 << 20, &[8 << 20]).geometry().unwrap();
+    let memory = LastingMemory::filled(geometry.region_bytes(), 0xA7);
+    let cache = Cache::in_region(memory.region(), geometry);
+    cache.check();
+    assert_eq!((cache.statistics().slots_used, cache.candidates().len()), (0, 0));
 }

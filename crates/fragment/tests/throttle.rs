@@ -32,6 +32,18 @@ fn stages_end_where_the_paper_says() {
     assert_eq!(fresh.stage(&Throttle::default().stages), 0);
 }
 
+/// A read that needs the backing device is a miss to the throttle, whatever the cache had of it.
+#[test]
+fn a_partial_hit_is_a_miss() {
+    let mut host = Host::new(&small(2, &[2]));
+    host.populate(0, 0);
+    assert_eq!(host.kind(0, FRAGMENT - BLOCK, 2 * BLOCK), ReadKind::Partial);
+    assert_eq!(host.kind(0, 0, BLOCK), ReadKind::Hit);
+    let (load, _) = host.cache.load();
+    assert_eq!((load.reads, load.misses), (3, 2));
+    assert_eq!(host.statistics().hit_ratio(), Some(1.0 / 3.0));
+}
+
 /// The fragments that are read from the backing device at this moment, without one being done.
 fn begun_at_once(host: &mut Host) -> usize {
     let mut jobs = Vec::new();

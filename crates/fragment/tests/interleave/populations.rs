@@ -58,6 +58,11 @@ fn a_population_over_writes_is_noticed() {
 }
 
 #[test]
+fn a_discard_that_is_not_counted_is_noticed() {
+    finds(Bug::DiscardUncounted, discarded, 2000);
+}
+
+#[test]
 fn a_population_beside_writes_is_noticed() {
     finds(Bug::PopulationBesideWrites, written, 2000);
     finds(Bug::PopulationBesideWrites, discarded, 2000);
