@@ -76,6 +76,8 @@ pub(crate) fn run(seed: u64, steps: u64) -> Outcome {
     for _ in 0..steps {
         world.step()?;
     }
+    // Nothing may be under way by now, and copies wait all the same.
+    world.job();
     while !world.under_way.is_empty() {
         world.step += 1;
         let index = world.random.below(world.under_way.len() as u64) as usize;
