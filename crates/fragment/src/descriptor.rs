@@ -33,8 +33,8 @@ states! {
 /// What is known of a slot beside its validity bitmap.
 #[repr(C)]
 pub(crate) struct Descriptor {
-    /// Rises whenever what was read from the slot before may be what no backing device ever had: when the slot
-    /// is given to a fragment or taken from one, and when a write of either device has failed.
+    /// Rises whenever what was read from the slot before may be what no backing device ever had: when the
+    /// slot is given to a fragment or taken from one, and when a write of either device has failed.
     pub(crate) incarnation: Word,
     /// The fragment's version: rises with every write and discard of any part of it.
     pub(crate) version: Word,

@@ -36,8 +36,8 @@ impl Cache {
         }
     }
 
-    /// Ends a flight if nothing more is to come of it: the backing device has answered and the copy is written.
-    /// What it owes becomes valid.
+    /// Ends a flight if nothing more is to come of it: the backing device has answered and the copy is
+    /// written. What it owes becomes valid.
     pub(crate) fn settle(&self, locked: &Locked<'_>, number: FlightNumber) {
         let flight = self.flight(number);
         if flight.state() != FlightState::Written || flight.is_pending() {

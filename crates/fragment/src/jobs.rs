@@ -1,8 +1,8 @@
 //! Jobs: what the host does for the cache.
 //!
-//! A host calls [`Cache::next_job`], carries the job out and hands it back with [`Cache::done`]. Any thread may
-//! do so; several may at once. Copies of writes come first, since as long as they wait reads of their blocks
-//! go to the backing device.
+//! A host calls [`Cache::next_job`], carries the job out and hands it back with [`Cache::done`]. Any thread
+//! may do so; several may at once. Copies of writes come first, since as long as they wait reads of their
+//! blocks go to the backing device.
 
 use std::fmt;
 use std::ops::Range;
@@ -66,7 +66,8 @@ pub struct WriteFragment<'c> {
 }
 
 impl Cache {
-    /// The next job, if there is one now. `now` is the time in nanoseconds of any clock that does not go back.
+    /// The next job, if there is one now. `now` is the time in nanoseconds of any clock that does not go
+    /// back.
     pub fn next_job(&self, now: u64) -> Next<'_> {
         match self.next_copy() {
             Some(job) => Next::Job(Job::WriteBlocks(job)),

@@ -3,14 +3,14 @@
 //! It is SCE ("Flash-Conscious Cache Population for Enterprise Database Workloads", ADMS 2014, section 3).
 //! Volumes are cached in *fragments* of 1 MiB: the hottest of those that were missed last are copied to the
 //! cache device in the background (*population*, sections 3.1 and 3.2), and what is written to a cached
-//! fragment follows without anybody waiting for it (*asynchronous write-through*, section 3.3). The volume's own
-//! backing device always has everything; losing the cache device costs time alone.
+//! fragment follows without anybody waiting for it (*asynchronous write-through*, section 3.3). The volume's
+//! own backing device always has everything; losing the cache device costs time alone.
 //!
 //! A [`Cache`] lives in one [`Region`] of memory. The host calls short operations on it ([`Cache::read`] and
 //! [`Cache::confirm`], [`Cache::write_begin`] and [`Cache::write_end`], [`Cache::discard_begin`]), carries
 //! requests out on its devices, and does the [`Job`]s that [`Cache::next_job`] hands out. The cache opens no
-//! files, reads no clocks, starts no threads and rolls no dice. Flushes, and writes that must be durable when they
-//! are answered, are the backing device's alone: nothing that the cache has is ever newer.
+//! files, reads no clocks, starts no threads and rolls no dice. Flushes, and writes that must be durable when
+//! they are answered, are the backing device's alone: nothing that the cache has is ever newer.
 //!
 //! ```
 //! use mezzanine_fragment::{Cache, Config, Job, Next, Source};
@@ -64,20 +64,20 @@
 //! 1. *One slot.* A fragment is in one slot of the cache device at most, and a slot has one fragment at most:
 //!    the fragment table and the descriptors say the same. Only blocks that lie in the volume whole, of
 //!    fragments that are in the cache, are valid.
-//! 2. *Valid is current.* A block is valid only while the cache device has what the backing device has. A write
-//!    or discard takes validity away before the host sends it anywhere, and nothing gives it back before
-//!    the backing device has answered. If that has failed, or the cache device has, it stays away.
+//! 2. *Valid is current.* A block is valid only while the cache device has what the backing device has. A
+//!    write or discard takes validity away before the host sends it anywhere, and nothing gives it back
+//!    before the backing device has answered. If that has failed, or the cache device has, it stays away.
 //! 3. *Whole blocks.* What covers a part of a block never makes the block valid.
-//! 4. *Population loses.* A population begins while no write or discard of its fragment is under way, and makes
-//!    blocks valid only if none has begun since, whatever has become of it. All at once, at its end.
-//! 5. *The last write.* A write makes valid those of its blocks that no later write or discard has touched, and
-//!    that no other one was on its way to the backing device with. Copies of one block go to the cache device
-//!    one at a time, in the order of their writes.
+//! 4. *Population loses.* A population begins while no write or discard of its fragment is under way, and
+//!    makes blocks valid only if none has begun since, whatever has become of it. All at once, at its end.
+//! 5. *The last write.* A write makes valid those of its blocks that no later write or discard has touched,
+//!    and that no other one was on its way to the backing device with. Copies of one block go to the cache
+//!    device one at a time, in the order of their writes.
 //! 6. *Reuse.* A slot changes hands only while nothing is on its way into it.
 //! 7. *Readers.* What was read from the cache device counts only if its fragment has been in its slot all the
 //!    while and its blocks are valid afterwards. Nobody waits for a reader.
-//! 8. *Bounded.* Flights, copies and buffers are a fixed number, and each is somebody's or free. What finds none
-//!    goes past the cache. A copy's memory is its flight's until the job that writes it is done.
+//! 8. *Bounded.* Flights, copies and buffers are a fixed number, and each is somebody's or free. What finds
+//!    none goes past the cache. A copy's memory is its flight's until the job that writes it is done.
 //! 9. *Locks.* The planner's first, then one shard's, then that of the pools. None is held while the host is
 //!    called, nor while data are copied.
 //!

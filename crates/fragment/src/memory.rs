@@ -8,8 +8,9 @@ use crate::ids::WorkerNumber;
 impl Cache {
     /// Bytes of the copy of a flight that is being written, from this place of the memory for copies on.
     pub(crate) fn copied_bytes(&self, at: usize, bytes: usize) -> &[u8] {
-        // SAFETY: the memory is the flight's until its job is done (invariant 8), nothing is copied there once
-        // it is queued, and only the one job that writes it comes here, which lives as long as the slice.
+        // SAFETY: the memory is the flight's until its job is done (invariant 8), nothing is copied there
+        // once it is queued, and only the one job that writes it comes here, which lives as long as the
+        // slice.
         unsafe { self.region.lease(self.geometry.layout.copies + at, bytes) }
     }
 

@@ -1,7 +1,8 @@
 //! Faults that can be switched on to prove that the tests would notice them.
 //!
-//! Each switch takes out one rule behind an invariant, at the line where the rule stands. They exist only with
-//! the feature `planted`, which no shipped build turns on; without it every switch is a constant `false`.
+//! Each switch takes out one rule behind an invariant, at the line where the rule stands. They exist only
+//! with the feature `planted`, which no shipped build turns on; without it every switch is a constant
+//! `false`.
 
 macro_rules! bugs {
     ($($invariant:literal: { $($(#[$doc:meta])+ $bug:ident,)+ })+) => {

@@ -172,8 +172,8 @@ impl Cache {
         }
     }
 
-    /// Whether the blocks of a piece are those that they were and valid; if so, does something with them under
-    /// the lock.
+    /// Whether the blocks of a piece are those that they were and valid; if so, does something with them
+    /// under the lock.
     fn still_there(&self, piece: &Piece, then: impl Fn(&Part)) -> bool {
         self.geometry.parts(piece.volume, piece.offset, piece.bytes).all(|part| {
             let locked = self.lock(part.fragment);

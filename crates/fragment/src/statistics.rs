@@ -22,9 +22,9 @@ macro_rules! counters {
             $(pub(crate) $name: Word,)+
         }
 
-        /// What a cache has done since it was made, and what of it is in use. Requests, parts of requests (what
-        /// lies in one fragment), fragments and blocks are counts; names that begin with `bypass` say why
-        /// something went past the cache.
+        /// What a cache has done since it was made, and what of it is in use. Requests, parts of requests
+        /// (what lies in one fragment), fragments and blocks are counts; names that begin with `bypass` say
+        /// why something went past the cache.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Statistics {
             $($(#[doc = $outside_doc])+ pub $outside: u64,)+

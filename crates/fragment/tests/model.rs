@@ -37,8 +37,8 @@ fn everything_happens() {
         }
     }
     let never: Vec<_> = sums.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
-    // One thread never finds a list in use; blocks that are valid are seldom scattered so, and only a few writes
-    // are under way at a time.
+    // One thread never finds a list in use; blocks that are valid are seldom scattered so, and only a few
+    // writes are under way at a time.
     let rare = ["bypass_read_scattered", "bypass_write_crowded", "misses_unnoted"];
     assert!(never.iter().all(|name| rare.contains(name)), "{sums:#?}");
 }

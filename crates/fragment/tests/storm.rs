@@ -1,9 +1,9 @@
 //! Real threads on a small cache: what orders of whole steps (`tests/interleave`) do not show, such as two
 //! processors at one word.
 //!
-//! Invariants checked: a read that begins after a write of a block has ended gets nothing older, and nothing that
-//! nobody has begun to write; at the end each block that is valid is the same on both devices; the cache's
-//! whole-structure rules.
+//! Invariants checked: a read that begins after a write of a block has ended gets nothing older, and nothing
+//! that nobody has begun to write; at the end each block that is valid is the same on both devices; the
+//! cache's whole-structure rules.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -35,8 +35,8 @@ fn atomics(count: u64) -> Vec<AtomicU64> {
     (0..count).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// Whose blocks these are: each is written by one thread alone, so its versions have an order. The last quarter
-/// of a fragment is everybody's.
+/// Whose blocks these are: each is written by one thread alone, so its versions have an order. The last
+/// quarter of a fragment is everybody's.
 fn owner(block: u64) -> Option<u64> {
     let quarter = block % FRAGMENT_BLOCKS / 8;
     (quarter < 3).then_some(quarter % WRITERS)
