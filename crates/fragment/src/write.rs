@@ -1,0 +1,296 @@
+//! Writes and discards, from their beginning to their end (section 3.3 of the paper).
+//!
+//! A host begins a write here, writes to the backing device, and ends the write here with what that said.
+//! From the beginning on the blocks are not valid; whether they become so again is up to their flights. The
+//! guest is told by the host as soon as the backing device has answered.
+
+use std::ops::Range;
+
+use crate::cache::Cache;
+use crate::config::{BLOCK_BYTES, WriteMode};
+use crate::descriptor::{Descriptor, SlotState};
+use crate::flight::{FLIGHT_BLOCKS, FLIGHTS_OF_FRAGMENT_MAX, Flight, FlightState};
+use crate::flights::Chain;
+use crate::geometry::{Part, RequestError};
+use crate::ids::{FlightNumber, Fragment, Slot};
+use crate::jobs::DeviceError;
+use crate::planted::{self, Bug};
+use crate::shard::{Locked, Place};
+use crate::statistics::Event;
+
+/// A write or discard that has begun: to be ended with [`Cache::write_end`].
+#[derive(Debug)]
+#[must_use = "fragments with writes that were not ended are not populated and do not leave"]
+pub struct WriteToken {
+    volume: usize,
+    offset: u64,
+    bytes: u64,
+    /// The first of the request's flights.
+    flights: Option<FlightNumber>,
+}
+
+/// Why no copy is made of a part of a write.
+enum Bypass {
+    Discard,
+    Around,
+    Untracked,
+    Crowded,
+    NoFlight,
+    NoMemory,
+}
+
+impl Cache {
+    /// Begins a write of `data` at `offset` of a volume. Copies of what the cache has are made here; the host
+    /// then writes to the backing device.
+    ///
+    /// # Errors
+    /// If the write does not lie in the volume. Then nothing has begun.
+    pub fn write_begin(&self, volume: usize, offset: u64, data: &[u8]) -> Result<WriteToken, RequestError> {
+        let token = self.begin(volume, offset, data.len() as u64, Some(data))?;
+        self.count(Event::Write);
+        Ok(token)
+    }
+
+    /// Begins what changes bytes of a volume without data that the cache could keep: a discard, or a write of
+    /// zeros.
+    ///
+    /// # Errors
+    /// If it does not lie in the volume. Then nothing has begun.
+    pub fn discard_begin(&self, volume: usize, offset: u64, bytes: u64) -> Result<WriteToken, RequestError> {
+        let token = self.begin(volume, offset, bytes, None)?;
+        self.counters().discards.count(1);
+        Ok(token)
+    }
+
+    fn begin(
+        &self,
+        volume: usize,
+        offset: u64,
+        bytes: u64,
+        data: Option<&[u8]>,
+    ) -> Result<WriteToken, RequestError> {
+        self.geometry.check_request(volume, offset, bytes)?;
+        let mut all = Chain::default();
+        let mut at = 0;
+        for part in self.geometry.parts(volume, offset, bytes) {
+            let chain = self.begin_part(&part, data.is_some());
+            let length = (part.end - part.start) as usize;
+            if let Some(data) = data {
+                self.copy(&chain, &part, &data[at..at + length]);
+            }
+            at += length;
+            all.append(self, chain);
+        }
+        Ok(WriteToken { volume, offset, bytes, flights: all.first })
+    }
+
+    /// Takes validity from the blocks of a part, and prepares flights if there is a copy to make. Those that
+    /// have a copy are `Filling`.
+    fn begin_part(&self, part: &Part, is_write: bool) -> Chain {
+        let counters = self.counters();
+        let locked = self.lock(part.fragment);
+        let slot = match locked.place() {
+            Place::Absent { writes } => {
+                locked.count_absent(writes, 1);
+                drop(locked);
+                if is_write {
+                    counters.bypass_write_absent.count(1);
+                    if self.geometry.config().writes_heat {
+                        self.note_miss(part.fragment);
+                    }
+                }
+                return Chain::default();
+            }
+            Place::At(slot) => slot,
+        };
+        let descriptor = self.descriptor(slot);
+        if is_write || !planted::is(Bug::DiscardUncounted) {
+            descriptor.version.bump(1);
+        }
+        descriptor.writes.raise(1);
+        if descriptor.state() == SlotState::Populating {
+            descriptor.untracked.raise(1);
+            if is_write {
+                counters.bypass_write_populating.count(1);
+            }
+            if planted::is(Bug::AbortedSlotReused) {
+                locked.unmap(slot);
+            }
+            return Chain::default();
+        }
+        if is_write {
+            descriptor.refer();
+        }
+        let keeps = (planted::is(Bug::ValidWhileWritten) && is_write)
+            || (planted::is(Bug::DiscardKeepsBlocks) && !is_write);
+        if !keeps {
+            self.validity(slot).clear(part.touched());
+        }
+        // Before others lose the blocks, since it matters who has them now.
+        let prepared = self.prepare(part, slot, descriptor, is_write);
+        self.supersede(descriptor, &part.touched());
+        match prepared {
+            Ok(chain) => {
+                self.link(descriptor, chain);
+                counters.writes_through.count(1);
+                chain
+            }
+            Err(bypass) => {
+                descriptor.untracked.raise(1);
+                match bypass {
+                    Bypass::Discard => {}
+                    Bypass::Around => counters.bypass_write_around.count(1),
+                    Bypass::Untracked => counters.bypass_write_untracked.count(1),
+                    Bypass::Crowded => counters.bypass_write_crowded.count(1),
+                    Bypass::NoFlight => counters.bypass_write_no_flight.count(1),
+                    Bypass::NoMemory => counters.bypass_write_no_memory.count(1),
+                }
+                Chain::default()
+            }
+        }
+    }
+
+    /// The flights of a part, none of them known to others yet; or why there are none.
+    fn prepare(
+        &self,
+        part: &Part,
+        slot: Slot,
+        descriptor: &Descriptor,
+        is_write: bool,
+    ) -> Result<Chain, Bypass> {
+        if !is_write {
+            return Err(Bypass::Discard);
+        }
+        if self.write_mode() == WriteMode::Around {
+            return Err(Bypass::Around);
+        }
+        if descriptor.untracked.get() > 0 && !planted::is(Bug::UntrackedWriteForgotten) {
+            return Err(Bypass::Untracked);
+        }
+        if self.flights(descriptor).nth(FLIGHTS_OF_FRAGMENT_MAX - 1).is_some() {
+            return Err(Bypass::Crowded);
+        }
+        let whole = if planted::is(Bug::PartOfBlockValidates) { part.touched() } else { part.whole() };
+        let mut chain = Chain::default();
+        let mut chunk = part.touched();
+        while chunk.start < chunk.end {
+            let end = chunk.end.min(chunk.start + FLIGHT_BLOCKS);
+            let Some(number) = self.lock_pools().take_flight() else {
+                self.give_back(chain);
+                return Err(Bypass::NoFlight);
+            };
+            let flight = self.flight(number);
+            flight.begin(part.fragment, slot, chunk.start..end);
+            chain.push(self, number);
+            if !self.fill(flight, descriptor, &whole) {
+                self.give_back(chain);
+                return Err(Bypass::NoMemory);
+            }
+            chunk.start = end;
+        }
+        Ok(chain)
+    }
+
+    /// Decides what a new flight owes and finds memory for its copy; false if there is none.
+    fn fill(&self, flight: &Flight, descriptor: &Descriptor, whole: &Range<u32>) -> bool {
+        let counters = self.counters();
+        let touched = flight.touched();
+        let bits = flight.bits(whole);
+        // Which of two writes that the backing device has at a time it carries out last, nobody knows
+        // (invariant 5).
+        let pending = self.flights(descriptor).map(|other| self.flight(other)).filter(|one| one.is_pending());
+        let shared = pending.fold(0, |shared, one| shared | flight.bits(&one.touched())) & bits;
+        let owed = if planted::is(Bug::ConcurrentWriteValidates) { bits } else { bits & !shared };
+        counters.bypass_block_concurrent.count(shared.count_ones().into());
+        counters.bypass_block_partial.count(u64::from(touched.end - touched.start - bits.count_ones()));
+        if owed == 0 {
+            return true;
+        }
+        let (from, end) = (whole.start.max(touched.start), whole.end.min(touched.end));
+        let Some(copy) = self.lock_pools().take_copies(end - from) else {
+            return false;
+        };
+        flight.copied_from.set(from);
+        flight.copied.set(end - from);
+        flight.copy.set(copy);
+        flight.owed.set(owed);
+        flight.set_state(FlightState::Filling);
+        true
+    }
+
+    /// Blocks are written anew or discarded: earlier writes do not make them valid any more.
+    fn supersede(&self, descriptor: &Descriptor, blocks: &Range<u32>) {
+        for number in self.flights(descriptor) {
+            let flight = self.flight(number);
+            let taken = flight.owed.get() & flight.bits(blocks);
+            self.counters().blocks_superseded.count(taken.count_ones().into());
+            if !planted::is(Bug::SupersededWriteValidates) {
+                flight.owed.set(flight.owed.get() & !taken);
+            }
+        }
+    }
+
+    /// Copies a part's data for its flights, and has them wait for somebody who writes them.
+    fn copy(&self, chain: &Chain, part: &Part, data: &[u8]) {
+        for number in chain.numbers(self) {
+            let flight = self.flight(number);
+            if flight.state() != FlightState::Filling {
+                continue;
+            }
+            let from = flight.copied_from.get();
+            let start = (u64::from(from) * BLOCK_BYTES).max(part.start);
+            let end = (u64::from(from + flight.copied.get()) * BLOCK_BYTES).min(part.end);
+            let at = flight.copy_of(from) + (start - u64::from(from) * BLOCK_BYTES);
+            let source = &data[(start - part.start) as usize..(end - part.start) as usize];
+            self.region.copy_in(self.geometry.layout.copies + at as usize, source);
+            self.queue(number, flight);
+        }
+    }
+
+    /// Ends a write or a discard with what the backing device said: nothing of it may reach that any more.
+    pub fn write_end(&self, token: WriteToken, result: Result<(), DeviceError>) {
+        let WriteToken { volume, offset, bytes, mut flights } = token;
+        if result.is_err() {
+            self.counters().backing_failed.count(1);
+        }
+        for part in self.geometry.parts(volume, offset, bytes) {
+            let locked = self.lock(part.fragment);
+            let slot = match locked.place() {
+                Place::Absent { writes } => {
+                    locked.count_absent(writes, -1);
+                    continue;
+                }
+                Place::At(slot) => slot,
+            };
+            let descriptor = self.descriptor(slot);
+            descriptor.writes.lower(1);
+            let mut is_tracked = false;
+            while let Some(number) = flights.filter(|&number| self.is_flight_of(number, part.fragment)) {
+                is_tracked = true;
+                flights = self.flight(number).next_of_request.get().map(FlightNumber);
+                self.answered(&locked, number, result);
+            }
+            if !is_tracked {
+                descriptor.untracked.lower(1);
+            }
+            locked.leave_if_empty();
+        }
+    }
+
+    fn is_flight_of(&self, number: FlightNumber, fragment: Fragment) -> bool {
+        self.flight(number).fragment() == fragment
+    }
+
+    /// The backing device has answered the write that a flight is of.
+    fn answered(&self, locked: &Locked<'_>, number: FlightNumber, result: Result<(), DeviceError>) {
+        let flight = self.flight(number);
+        flight.answered();
+        if result.is_err() && !planted::is(Bug::FailedWriteValidates) {
+            self.fail(flight);
+        }
+        if planted::is(Bug::CopyReleasedEarly) {
+            self.release_copy(&self.lock_pools(), flight);
+        }
+        self.settle(locked, number);
+    }
+}
