@@ -489,14 +489,31 @@ fn parts_of_worlds_of_histories_that_were_wrong_once_are_right() {
 }
 
 /// What happened in a part of a world, as for runners.
-const PARTS: [(u64, u64, &str, &str, &str); 1] = [(
-    20_270_107_823,
-    3,
-    "later",
-    "4:,6:30,7:!4.1,16:3!3.1,17:",
-    "a flash device was replaced, its file drained from the next one, and the power failed in a second replacement, by the first device, of which \
+const PARTS: [(u64, u64, &str, &str, &str); 3] = [
+    (
+        123_400_014_871,
+        4,
+        "fingerprints,later",
+        "40:!33.5,49:14!32.2,52:1-2,53:",
+        "not a bug of the volume: a replacement failed, and so did the flush by which the old device said that nobody needs it; it was taken by what it \
+      had not flushed, a power cut took that back, and nobody decided anew between the two devices",
+    ),
+    (
+        123_400_098_877,
+        3,
+        "files,guards,fingerprints,later",
+        "24:,31:,63:!0.2,64:165+181+206,65:,67:",
+        "the same",
+    ),
+    (
+        20_270_107_823,
+        3,
+        "later",
+        "4:,6:30,7:!4.1,16:3!3.1,17:",
+        "a flash device was replaced, its file drained from the next one, and the power failed in a second replacement, by the first device, of which \
       nobody needed anything; that knew a file of this name, and refused the one without a sidecar",
-)];
+    ),
+];
 
 #[test]
 fn parts_of_worlds_that_were_wrong_once_are_right() {
