@@ -84,7 +84,7 @@ fn zeroes_are_written_where_a_device_says_that_there_is_data_and_nowhere_else() 
 /// A device that answers with an empty range is not asked for ever.
 #[test]
 fn a_device_that_finds_data_of_no_length_is_written_over() {
-    let device = Sparse { memory: filled(), data: vec![50..LEN] };
+    let device = Sparse { memory: filled(), data: Vec::new() };
     struct Empty(Sparse);
     impl Device for Empty {
         fn capabilities(&self) -> Capabilities {
