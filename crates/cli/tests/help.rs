@@ -83,7 +83,7 @@ fn senseless_command_lines_end_with_2() {
         &["device", "probe", "durassd", "--clients", "1"],
         &["device", "probe", "./no-such-file", "--whole"],
         &["device", "fit"],
-    &["device", "serve"],
+        &["device", "serve"],
         &["device", "fit", "probe.json"],
         &["trace"],
         &["trace", "info"],

@@ -132,10 +132,22 @@ mod tests {
     #[test]
     fn a_moment_is_a_number_of_writes_or_a_time() {
         assert_eq!(moment("1000"), Ok(Moment::InWrite(1000)));
-        for (text, milliseconds) in [("500ms", 500), ("30s", 30_000), ("5min", 300_000), ("24h", 86_400_000)] {
+        for (text, milliseconds) in [("500ms", 500), ("30s", 30_000), ("5min", 300_000), ("24h", 86_400_000)]
+        {
             assert_eq!(moment(text), Ok(Moment::After(Duration::from_millis(milliseconds))), "{text}");
         }
-        for text in ["", "0", "0s", "-1", "1.5s", "10 s", "5m", "25h", "99999999999999999999", "18446744073709551615h"] {
+        for text in [
+            "",
+            "0",
+            "0s",
+            "-1",
+            "1.5s",
+            "10 s",
+            "5m",
+            "25h",
+            "99999999999999999999",
+            "18446744073709551615h",
+        ] {
             assert!(moment(text).is_err(), "{text}");
         }
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use args::{EXAMPLES, ServeArgs};
 use args::Moment;
+pub(crate) use args::{EXAMPLES, ServeArgs};
 use mezzanine_blockdev::nbd::{Event, Export, Limits, Server};
 use mezzanine_device::model::{Mechanism, Model};
 use mezzanine_device::{Device, DeviceError, FileDevice, MemoryDevice, OpenOptions, PoweredDrive};
@@ -66,6 +66,7 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         return Err(Failure::refused(address, "others reach this address, and nothing would be encrypted")
             .next("listen at 127.0.0.1 or [::1] and let ssh forward the port, or say --insecure"));
     }
+    end_on_signals();
     let drive = if args.model.is_some() { Some(modelled(args)?) } else { None };
     let export = match (&drive, &args.file) {
         (Some(drive), _) => Export { rotational: drive.rotational, ..Export::new(drive.device()) },
@@ -83,13 +84,6 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let (device, size_bytes) = (export.device.describe(), export.device.len());
     let counts = Arc::new(Counts::default());
     let server = listen(args, export, &counts)?;
-    if let Err(error) = ctrlc::set_handler(|| {
-        if IS_INTERRUPTED.swap(true, Ordering::AcqRel) {
-            Failure::refused("device serve", "ended at once: what was not flushed may be lost").end();
-        }
-    }) {
-        output::note(&format!("signals end this at once, without a flush: {error}"));
-    }
     let power_cuts = match &drive {
         Some(drive) => drive.serve(args, &server)?,
         None => {
@@ -110,6 +104,18 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         power_cuts,
     };
     if json { output::json(&served) } else { output::print(&served.text()) }
+}
+
+/// The first signal ends the service in good order, the second one at once.
+fn end_on_signals() {
+    let handler = || {
+        if IS_INTERRUPTED.swap(true, Ordering::AcqRel) {
+            Failure::refused("device serve", "ended at once: what was not flushed may be lost").end();
+        }
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        output::note(&format!("signals end this at once, without a flush: {error}"));
+    }
 }
 
 /// Opens what is to be served.
@@ -222,7 +228,9 @@ fn contents_len(args: &ServeArgs, model: &Model) -> Result<u64, Failure> {
     }
     if len > model.capacity_bytes {
         let reason = format!("the drive {} has {} alone", model.name, Size(model.capacity_bytes));
-        return Err(Failure::refused(format!("--size {}", Size(len)), reason).next("give less, or another model"));
+        return Err(
+            Failure::refused(format!("--size {}", Size(len)), reason).next("give less, or another model")
+        );
     }
     Ok(len)
 }
@@ -231,7 +239,9 @@ fn contents_len(args: &ServeArgs, model: &Model) -> Result<u64, Failure> {
 fn cache_bytes(args: &ServeArgs, model: &Model) -> Result<u64, Failure> {
     if !model.volatile_cache {
         return match args.cache {
-            Some(_) => Err(Failure::usage("--cache", format!("the drive {} has no volatile cache", model.name))),
+            Some(_) => {
+                Err(Failure::usage("--cache", format!("the drive {} has no volatile cache", model.name)))
+            }
             None => Ok(0),
         };
     }
@@ -297,8 +307,9 @@ impl ModelledDrive {
         if args.read_only {
             return Ok(());
         }
-        image::save(path, self.powered.contents())
-            .map_err(|error| Failure::refused(path.display(), format!("the contents cannot be saved: {error}")))
+        image::save(path, self.powered.contents()).map_err(|error| {
+            Failure::refused(path.display(), format!("the contents cannot be saved: {error}"))
+        })
     }
 }
 
@@ -307,7 +318,9 @@ impl PowerCut {
         let Self { seconds, writes, seed, kept, lost, torn } = self;
         let writes = if *writes == 1 { "1 write".to_owned() } else { format!("{writes} writes") };
         if kept + lost + torn == 0 {
-            return format!("the power failed after {seconds:.1} s and {writes}: nothing was in a volatile cache");
+            return format!(
+                "the power failed after {seconds:.1} s and {writes}: nothing was in a volatile cache"
+            );
         }
         format!(
             "the power failed after {seconds:.1} s and {writes}: of those that were not durable {kept} were \
