@@ -250,6 +250,10 @@ fn what_cannot_be_served_is_refused_with_what_to_do() {
     refused(&["--socket", &socket, "--file", &empty], 3, &["it is empty", "truncate"]);
     refused(&["--socket", &socket, "--model", "durassd", "--image", &image, "--size", "4KiB"], 3, &["8192"]);
     refused(&["--listen", "0.0.0.0:0", "--file", &image], 3, &["0.0.0.0", "encrypted", "--insecure"]);
+    let pem: &[&str] =
+        &["--listen", "0.0.0.0:0", "--tls-certificate", &image, "--tls-key", &image, "--file", &image];
+    refused(pem, 3, &["image", "PEM"]);
+    refused(&pem[..4], 2, &["--tls-key"]);
     refused_at(&["--file", "/no/such"], 3, &["/no/such", "check the path"]);
     refused_at(&["--file", "/"], 3, &["directory"]);
     refused_at(&["--model", "nothing", "--size", "1MB"], 3, &["nothing", "mezz device list"]);

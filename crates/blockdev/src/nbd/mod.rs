@@ -35,6 +35,8 @@ mod haggle;
 
 mod stream;
 
+mod tls;
+
 mod connection;
 
 mod listener;
@@ -44,3 +46,4 @@ mod server;
 pub use export::{Export, Limits};
 pub use haggle::{Ended, Violation};
 pub use server::{Event, Server, serve_stream};
+pub use tls::{Encryption, EncryptionError};

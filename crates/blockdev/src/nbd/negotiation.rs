@@ -66,7 +66,6 @@ impl<'o> Negotiation<'o> {
     }
 
     /// The connection has become encrypted: what was agreed before does not count.
-    #[cfg_attr(not(test), expect(dead_code))]
     pub(super) fn encrypted(&mut self) {
         (self.structured, self.allocation_of, self.tls) = (false, None, Tls::Present);
     }

@@ -14,10 +14,11 @@ use mezzanine_device::DeviceError;
 
 use super::connection::{Connection, Terms};
 use super::export::{Export, Limits, Offer};
-use super::haggle::{Ended, Haggled, greet, haggle};
+use super::haggle::{Ended, Haggled, Violation, greet, haggle};
 use super::listener::Listener;
 use super::negotiation::{Agreed, Negotiation, Tls};
 use super::stream::{End, Socket, UntilThen};
+use super::tls::Encryption;
 
 /// What people may want to hear of. Connections are numbered from 1.
 #[derive(Debug)]
@@ -81,6 +82,7 @@ pub struct Server {
 struct Shared {
     exports: Vec<Export>,
     limits: Limits,
+    encryption: Option<Encryption>,
     on_event: Box<dyn Fn(&Event<'_>) + Send + Sync>,
     closing: AtomicBool,
     connections: Mutex<Connections>,
@@ -95,16 +97,19 @@ struct Connections {
 }
 
 impl Server {
-    /// A server of these exports, which nobody can reach yet. `on_event` is called by the threads of
+    /// A server of these exports, which nobody can reach yet. With `encryption` clients that come by TCP have
+    /// to begin it before they get anything; those at Unix sockets do without. `on_event` is called by the threads of
     /// connections, and holds them up.
     pub fn new(
         exports: Vec<Export>,
         limits: Limits,
+        encryption: Option<Encryption>,
         on_event: impl Fn(&Event<'_>) + Send + Sync + 'static,
     ) -> Self {
         let shared = Shared {
             exports,
             limits,
+            encryption,
             on_event: Box::new(on_event),
             closing: AtomicBool::new(false),
             connections: Mutex::default(),
@@ -121,8 +126,8 @@ impl Server {
         self.listen(Listener::unix(path)?).map(|_| ())
     }
 
-    /// Lets clients in at a TCP address. Anybody who reaches it may read and write, and what they do is not
-    /// encrypted. Returns the address with the port that the system chose if none was given.
+    /// Lets clients in at a TCP address. Without encryption anybody who reaches it may read and write, and so
+    /// may those in between. Returns the address with the port that the system chose if none was given.
     ///
     /// # Errors
     /// If the address cannot be had.
@@ -257,14 +262,11 @@ impl Open {
         let Self { shared, number: connection } = self;
         let offers: Vec<_> = shared.exports.iter().map(|export| export.offer(&shared.limits)).collect();
         let then = Instant::now() + shared.limits.haggling;
-        let mut patient = UntilThen::new(end.clone(), then);
-        let agreed = match negotiate(&mut patient, &mut UntilThen::new(end, then), &offers) {
-            Ok(agreed) => agreed,
+        let encryption = shared.encryption.as_ref().filter(|_| end.0.is_network());
+        let ends = (UntilThen::new(end.clone(), then), UntilThen::new(end.clone(), then));
+        let (agreed, reader, writer) = match meet(ends, &offers, encryption) {
+            Ok(met) => met,
             Err(ended) => return ended,
-        };
-        let end = match patient.for_ever() {
-            Ok(end) => end,
-            Err(error) => return error.into(),
         };
         let export = &shared.exports[agreed.export];
         (shared.on_event)(&Event::Began { connection: *connection, peer, export: &export.name });
@@ -281,7 +283,7 @@ impl Open {
             hang_up: &|| socket.hang_up(),
             on_failure: &on_failure,
         };
-        Connection::new(terms, Box::new(end.clone()), Box::new(end)).transmit()
+        Connection::new(terms, reader, writer).transmit()
     }
 }
 
@@ -292,14 +294,39 @@ impl Drop for Open {
     }
 }
 
-fn negotiate(reader: &mut dyn Read, writer: &mut dyn Write, offers: &[Offer]) -> Result<Agreed, Ended> {
-    let no_zeroes = greet(reader, writer)?;
-    let mut negotiation = Negotiation::new(offers, no_zeroes, Tls::Absent);
-    match haggle(reader, writer, &mut negotiation)? {
-        Haggled::Transmit(agreed) => Ok(agreed),
-        Haggled::StartTls => unreachable!("a server without a certificate refuses it"),
+/// The two ends of a connection after its negotiation.
+type Met = (Agreed, Box<dyn Read + Send>, Box<dyn Write + Send>);
+
+/// Negotiates with a client, encrypted from where that begins.
+fn meet(
+    (mut reader, mut writer): (UntilThen, UntilThen),
+    offers: &[Offer],
+    encryption: Option<&Encryption>,
+) -> Result<Met, Ended> {
+    let no_zeroes = greet(&mut reader, &mut writer)?;
+    let tls = if encryption.is_some() { Tls::Required } else { Tls::Absent };
+    let mut negotiation = Negotiation::new(offers, no_zeroes, tls);
+    match (haggle(&mut reader, &mut writer, &mut negotiation)?, encryption) {
+        (Haggled::StartTls, Some(encryption)) => {
+            let (mut reader, mut writer) = encryption.begin(reader, writer)?;
+            negotiation.encrypted();
+            let Haggled::Transmit(agreed) = haggle(&mut reader, &mut writer, &mut negotiation)? else {
+                return Err(Ended::Violation(BEGINS_ENCRYPTION_AGAIN));
+            };
+            reader.for_ever()?;
+            Ok((agreed, Box::new(reader), Box::new(writer)))
+        }
+        (Haggled::StartTls, None) => Err(Ended::Violation(BEGINS_ENCRYPTION_AGAIN)),
+        (Haggled::Transmit(agreed), _) => {
+            reader.for_ever()?;
+            writer.for_ever()?;
+            Ok((agreed, Box::new(reader), Box::new(writer)))
+        }
     }
 }
+
+/// Answers to options rule it out; were they wrong, nothing would be sent in the clear.
+const BEGINS_ENCRYPTION_AGAIN: Violation = Violation("it begins encryption where there is none to begin");
 
 /// Serves one client over any two ends, on this thread and `limits.in_flight - 1` more, without a limit of
 /// time: for tests, and for those who bring connections of their own.
@@ -310,8 +337,13 @@ pub fn serve_stream(
     limits: &Limits,
 ) -> Ended {
     let offers: Vec<_> = exports.iter().map(|export| export.offer(limits)).collect();
-    let agreed = match negotiate(&mut *reader, &mut *writer, &offers) {
-        Ok(agreed) => agreed,
+    let negotiated = greet(&mut *reader, &mut *writer).and_then(|no_zeroes| {
+        let mut negotiation = Negotiation::new(&offers, no_zeroes, Tls::Absent);
+        haggle(&mut *reader, &mut *writer, &mut negotiation)
+    });
+    let agreed = match negotiated {
+        Ok(Haggled::Transmit(agreed)) => agreed,
+        Ok(Haggled::StartTls) => return Ended::Violation(BEGINS_ENCRYPTION_AGAIN),
         Err(ended) => return ended,
     };
     let terms = Terms {

@@ -25,6 +25,11 @@ impl Socket {
         }
     }
 
+    /// Whether others on the way could read it.
+    pub(super) fn is_network(&self) -> bool {
+        matches!(self, Self::Tcp(_))
+    }
+
     /// Nothing more arrives; what has arrived is still read, and answers are still sent.
     pub(super) fn stop_reading(&self) {
         self.shutdown(Shutdown::Read);
@@ -81,22 +86,23 @@ impl Write for End {
 #[derive(Debug)]
 pub(super) struct UntilThen {
     end: End,
-    then: Instant,
+    then: Option<Instant>,
 }
 
 impl UntilThen {
     pub(super) fn new(end: End, then: Instant) -> Self {
-        Self { end, then }
+        Self { end, then: Some(then) }
     }
 
-    /// The end without that moment.
-    pub(super) fn for_ever(self) -> io::Result<End> {
-        self.end.0.set_timeouts(None)?;
-        Ok(self.end)
+    /// There is no such moment from now on.
+    pub(super) fn for_ever(&mut self) -> io::Result<()> {
+        self.then = None;
+        self.end.0.set_timeouts(None)
     }
 
     fn arm(&self) -> io::Result<()> {
-        let left = self.then.saturating_duration_since(Instant::now());
+        let Some(then) = self.then else { return Ok(()) };
+        let left = then.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -115,6 +121,11 @@ impl Write for UntilThen {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.arm()?;
         self.end.write(buf)
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.arm()?;
+        self.end.write_vectored(bufs)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -186,7 +197,7 @@ mod tests {
         assert!(matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut));
         (&theirs).write_all(b"b").expect("a byte");
         assert_eq!(patient.read(&mut [0]).expect_err("too late").kind(), io::ErrorKind::TimedOut);
-        let mut patient = patient.for_ever().expect("a socket");
+        patient.for_ever().expect("a socket");
         assert_eq!(patient.read(&mut [0]).expect("the byte"), 1);
     }
 }

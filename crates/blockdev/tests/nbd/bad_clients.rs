@@ -170,7 +170,7 @@ fn clients_that_vanish_with_requests_under_way_leave_nothing_behind() {
 fn a_socket_of_a_dead_server_is_replaced_and_nothing_else_is() {
     let served = Served::of(memory(MIB));
     let listen = |path: &std::path::Path| {
-        let mut server = Server::new(vec![Export::new(memory(MIB))], Limits::default(), |_| ());
+        let mut server = Server::new(vec![Export::new(memory(MIB))], Limits::default(), None, |_| ());
         server.listen_unix(path).map(|()| server)
     };
     let error = listen(&served.socket).err().unwrap();

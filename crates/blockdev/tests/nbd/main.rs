@@ -4,6 +4,7 @@
 mod bad_clients;
 mod client;
 mod durability;
+mod encryption;
 mod programs;
 mod serving;
 
@@ -32,7 +33,7 @@ impl Served {
         std::fs::create_dir(&directory).unwrap();
         let (socket, told) = (directory.join("socket"), Arc::new(Mutex::new(Vec::new())));
         let lines = Arc::clone(&told);
-        let mut server = Server::new(exports, limits, move |event| {
+        let mut server = Server::new(exports, limits, None, move |event| {
             lines.lock().unwrap().push(event.to_string());
         });
         server.listen_unix(&socket).unwrap();

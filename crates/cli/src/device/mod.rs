@@ -58,7 +58,7 @@ pub(crate) enum DeviceVerb {
     Fit(fit::FitArgs),
     /// Serve a file, a block device or a modelled drive over NBD, and cut the drive's power.
     #[command(after_help = serve::EXAMPLES)]
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
 }
 
 /// The options of `device bench`.

@@ -13,8 +13,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz device serve --socket ./nbd.sock --model durassd --size 2GB
   mezz device serve --socket ./nbd.sock --model ssd-a --size 2GB --image ./disk.img --power-cut-after 5000
   mezz device serve --listen 127.0.0.1:10809 --model cloud-volume --size 1GB --power-cut-after 30s --restart
+  mezz device serve --listen 0.0.0.0:10809 --tls-certificate cert.pem --tls-key key.pem --tls-clients ca.pem --file ./disk.img
 
-Clients name it nbd+unix:///?socket=./nbd.sock or nbd://127.0.0.1:10809. SIGINT or SIGTERM ends it: what is under way is finished, and
+Clients name it nbd+unix:///?socket=./nbd.sock or nbd://127.0.0.1:10809 (nbds: with TLS). SIGINT or SIGTERM ends it: what is under way is finished, and
 what was written is durable.
 
 At a power cut every client is disconnected. A drive with a volatile write cache keeps, loses or tears (in sectors of 512 bytes) each write
@@ -29,14 +30,26 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "PATH", group = "where")]
     pub(super) socket: Option<PathBuf>,
 
-    /// TCP address to listen at. Nothing is encrypted, so only addresses of this machine (127.0.0.1, [::1])
-    /// are taken.
+    /// TCP address to listen at. Without a certificate only addresses of this machine (127.0.0.1, [::1]) are
+    /// taken.
     #[arg(long, value_name = "ADDRESS:PORT", group = "where")]
     pub(super) listen: Option<SocketAddr>,
 
-    /// Listen at a TCP address that others reach: they may read and write everything, and so may all who are
-    /// between.
-    #[arg(long, requires = "listen")]
+    /// Encrypt what goes over TCP (TLS 1.3) with the certificate in this PEM file, with those above it behind.
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
+    pub(super) tls_certificate: Option<PathBuf>,
+
+    /// The certificate's private key, a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(super) tls_key: Option<PathBuf>,
+
+    /// Let only clients in over TCP whose certificate one of the authorities in this PEM file has signed.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(super) tls_clients: Option<PathBuf>,
+
+    /// Listen without a certificate at a TCP address that others reach: they may read and write everything,
+    /// and so may all who are between.
+    #[arg(long, requires = "listen", conflicts_with = "tls_certificate")]
     pub(super) insecure: bool,
 
     /// File or block device to serve.

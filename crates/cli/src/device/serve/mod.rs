@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use args::Moment;
 pub(crate) use args::{EXAMPLES, ServeArgs};
-use mezzanine_blockdev::nbd::{Event, Export, Limits, Server};
+use mezzanine_blockdev::nbd::{Encryption, Event, Export, Limits, Server};
 use mezzanine_device::model::{Mechanism, Model};
 use mezzanine_device::{Device, DeviceError, FileDevice, MemoryDevice, OpenOptions, PoweredDrive};
 use serde::Serialize;
@@ -62,9 +62,12 @@ struct Counts {
 }
 
 pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
-    if let Some(address) = args.listen.filter(|address| !address.ip().is_loopback() && !args.insecure) {
-        return Err(Failure::refused(address, "others reach this address, and nothing would be encrypted")
-            .next("listen at 127.0.0.1 or [::1] and let ssh forward the port, or say --insecure"));
+    let encryption = encryption(args)?;
+    let may_be_reached = args.insecure || encryption.is_some();
+    if let Some(address) = args.listen.filter(|address| !address.ip().is_loopback() && !may_be_reached) {
+        return Err(Failure::refused(address, "others reach this address, and nothing would be encrypted").next(
+            "give --tls-certificate and --tls-key, or listen at 127.0.0.1 and let ssh forward the port, or say --insecure",
+        ));
     }
     end_on_signals();
     let drive = if args.model.is_some() { Some(modelled(args)?) } else { None };
@@ -83,7 +86,7 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let begun = Instant::now();
     let (device, size_bytes) = (export.device.describe(), export.device.len());
     let counts = Arc::new(Counts::default());
-    let server = listen(args, export, &counts)?;
+    let server = listen(args, export, encryption, &counts)?;
     let power_cuts = match &drive {
         Some(drive) => drive.serve(args, &server)?,
         None => {
@@ -131,16 +134,35 @@ fn file(path: &Path, read_only: bool) -> Result<Export, Failure> {
     Ok(Export { zeroes_are_holes: is_regular, ..Export::new(Arc::new(device)) })
 }
 
-fn listen(args: &ServeArgs, export: Export, counts: &Arc<Counts>) -> Result<Server, Failure> {
+/// What is asked for over TCP.
+fn encryption(args: &ServeArgs) -> Result<Option<Encryption>, Failure> {
+    let Some((certificate, key)) = args.tls_certificate.as_ref().zip(args.tls_key.as_ref()) else {
+        return Ok(None);
+    };
+    let encryption = Encryption::from_files(certificate, key, args.tls_clients.as_deref());
+    encryption.map(Some).map_err(|error| {
+        Failure::refused("encryption", error)
+            .next("give files in the form PEM, as openssl and certtool write them")
+    })
+}
+
+fn listen(
+    args: &ServeArgs,
+    export: Export,
+    encryption: Option<Encryption>,
+    counts: &Arc<Counts>,
+) -> Result<Server, Failure> {
+    let scheme = if encryption.is_some() { "nbds" } else { "nbd" };
     let (told, counts) = (describe(&export), Arc::clone(counts));
-    let mut server = Server::new(vec![export], Limits::default(), move |event| report(event, &counts));
+    let mut server =
+        Server::new(vec![export], Limits::default(), encryption, move |event| report(event, &counts));
     if let Some(path) = &args.socket {
         server.listen_unix(path).map_err(|error| Failure::refused(path.display(), error))?;
         output::note(&format!("{told}: nbd+unix:///{}?socket={}", args.name, path.display()));
     }
     if let Some(address) = args.listen {
         let address = server.listen_tcp(address).map_err(|error| Failure::refused(address, error))?;
-        output::note(&format!("{told}: nbd://{address}/{}", args.name));
+        output::note(&format!("{told}: {scheme}://{address}/{}", args.name));
     }
     Ok(server)
 }
