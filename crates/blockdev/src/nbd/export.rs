@@ -18,9 +18,9 @@ pub struct Export {
     pub device: Arc<dyn Device>,
     /// Writes, discards and zeroes are refused.
     pub read_only: bool,
-    /// The smallest request, in bytes; a power of two. Offsets and lengths are multiples of it, and others are
-    /// answered with an error. Devices take any themselves, so 1 unless clients are to see larger sectors. If
-    /// the device is no multiple of it long, its end is not served.
+    /// The smallest request, in bytes; a power of two. Offsets and lengths are multiples of it, and others
+    /// are answered with an error. Devices take any themselves, so 1 unless clients are to see larger
+    /// sectors. If the device is no multiple of it long, its end is not served.
     pub minimum_block: u32,
     /// Zeroes are made by giving up the range where that leaves zeros, as in files.
     pub zeroes_are_holes: bool,

@@ -98,8 +98,8 @@ struct Connections {
 
 impl Server {
     /// A server of these exports, which nobody can reach yet. With `encryption` clients that come by TCP have
-    /// to begin it before they get anything; those at Unix sockets do without. `on_event` is called by the threads of
-    /// connections, and holds them up.
+    /// to begin it before they get anything; those at Unix sockets do without. `on_event` is called by the
+    /// threads of connections, and holds them up.
     pub fn new(
         exports: Vec<Export>,
         limits: Limits,

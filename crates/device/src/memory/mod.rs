@@ -247,8 +247,8 @@ impl MemoryDevice {
         self.state().cache.len()
     }
 
-    /// Lets the write cache hold at most so many bytes: if there are more, the oldest are durable now, as in a
-    /// drive that empties its cache while it works.
+    /// Lets the write cache hold at most so many bytes: if there are more, the oldest are durable now, as in
+    /// a drive that empties its cache while it works.
     pub fn drain_cache(&self, bytes_max: u64) {
         self.state().cache.drain(bytes_max);
     }

@@ -35,7 +35,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS:PORT", group = "where")]
     pub(super) listen: Option<SocketAddr>,
 
-    /// Encrypt what goes over TCP (TLS 1.3) with the certificate in this PEM file, with those above it behind.
+    /// Encrypt what goes over TCP (TLS 1.3) with the certificate in this PEM file, and those above it behind.
     #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
     pub(super) tls_certificate: Option<PathBuf>,
 
@@ -73,12 +73,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FACTOR", requires = "model", default_value_t = 1.0, value_parser = crate::demo::time_scale)]
     pub(super) time_scale: f64,
 
-    /// What the write cache of a modelled drive holds, if it is volatile (default: as in the model, or 32MiB).
+    /// What the write cache of a modelled drive holds, if it is volatile (default: as in the model, or
+    /// 32MiB).
     #[arg(long, value_name = "SIZE", requires = "model")]
     pub(super) cache: Option<Size>,
 
-    /// Cut the power of a modelled drive in this write after its start (1000), or after this time (500ms, 30s,
-    /// 5min).
+    /// Cut the power of a modelled drive in this write after its start (1000), or after this time (500ms,
+    /// 30s, 5min).
     #[arg(long, value_name = "WRITES|TIME", requires = "model", value_parser = moment)]
     pub(super) power_cut_after: Option<Moment>,
 
