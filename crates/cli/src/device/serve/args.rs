@@ -30,7 +30,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "PATH", group = "where")]
     pub(super) socket: Option<PathBuf>,
 
-    /// TCP address to listen at. Without a certificate only addresses of this machine (127.0.0.1, `::1`) are
+    /// TCP address to listen at. Without a certificate only addresses of this machine (127.0.0.1 or ::1) are
     /// taken.
     #[arg(long, value_name = "ADDRESS:PORT", group = "where")]
     pub(super) listen: Option<SocketAddr>,
