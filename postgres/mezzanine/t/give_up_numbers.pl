@@ -140,7 +140,8 @@ $from = -s $node->logfile;
 $node->stop;
 like(log_since($node, $from), qr/flash tier closed; the files are up to date/, 'the files are current');
 
-# A server for one session does it as well. Set before the start: a worker that has not heard of it yet drains.
+# A server for one session does it as well. Set before the start: a worker that has not heard of it yet
+# drains.
 $node->append_conf('postgresql.conf', 'mezzanine.drain_on_shutdown = off');
 $node->start;
 $node->safe_psql('postgres', 'CREATE DATABASE third');
