@@ -157,11 +157,17 @@ fn listen(
     let mut server =
         Server::new(vec![export], Limits::default(), encryption, move |event| report(event, &counts));
     if let Some(path) = &args.socket {
-        server.listen_unix(path).map_err(|error| Failure::refused(path.display(), error))?;
+        server.listen_unix(path).map_err(|error| {
+            let refused = Failure::refused(path.display(), format!("cannot make a socket there: {error}"));
+            refused.next("name one in a folder that exists and that this user may write to")
+        })?;
         output::note(&format!("{told}: nbd+unix:///{}?socket={}", args.name, path.display()));
     }
     if let Some(address) = args.listen {
-        let address = server.listen_tcp(address).map_err(|error| Failure::refused(address, error))?;
+        let address = server.listen_tcp(address).map_err(|error| {
+            let refused = Failure::refused(address, format!("cannot listen there: {error}"));
+            refused.next("name an address of this machine, and a port that nobody else has; with port 0 the system finds one")
+        })?;
         output::note(&format!("{told}: {scheme}://{address}/{}", args.name));
     }
     Ok(server)
