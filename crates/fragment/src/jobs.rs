@@ -77,7 +77,11 @@ impl Cache {
 
     /// Takes back a job that was carried out, or that a device has refused: in either case nothing of it may
     /// reach a device any more. After an error its blocks are not valid, and nothing is tried again.
+    ///
+    /// # Panics
+    /// If the job is another cache's.
     pub fn done(&self, job: Job<'_>, result: Result<(), DeviceError>) {
+        self.assert_own(job.cache().id, "a job");
         match job {
             Job::WriteBlocks(job) => self.copy_written(job.number, result),
             Job::ReadFragment(job) => self.fragment_read(job.number, result),
@@ -147,6 +151,16 @@ impl Cache {
         }
         self.settle(&locked, number);
         locked.leave_if_empty();
+    }
+}
+
+impl<'c> Job<'c> {
+    fn cache(&self) -> &'c Cache {
+        match self {
+            Self::WriteBlocks(job) => job.cache,
+            Self::ReadFragment(job) => job.cache,
+            Self::WriteFragment(job) => job.cache,
+        }
     }
 }
 

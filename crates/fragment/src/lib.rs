@@ -77,7 +77,8 @@
 //! 7. *Readers.* What was read from the cache device counts only if its fragment has been in its slot all the
 //!    while and its blocks are valid afterwards. Nobody waits for a reader.
 //! 8. *Bounded.* Flights, copies and buffers are a fixed number, and each is somebody's or free. What finds
-//!    none goes past the cache. A copy's memory is its flight's until the job that writes it is done.
+//!    none goes past the cache. A copy's memory is its flight's until the job that writes it is done. A cache
+//!    takes back nothing that another one has handed out.
 //! 9. *Locks.* The planner's first, then one shard's, then that of the pools. None is held while the host is
 //!    called, nor while data are copied.
 //!

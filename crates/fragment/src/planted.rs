@@ -74,6 +74,8 @@ bugs! {
     8: {
         /// The memory of a copy is given to others when its write has ended, though it is being written.
         CopyReleasedEarly,
+        /// A cache takes back what another one has handed out.
+        ForeignTaken,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::config::BLOCK_BYTES;
 use crate::descriptor::SlotState;
 use crate::geometry::{Part, RequestError};
-use crate::ids::Slot;
+use crate::ids::{CacheId, Slot};
 use crate::planted::{self, Bug};
 use crate::shard::Place;
 use crate::statistics::Event;
@@ -31,6 +31,7 @@ pub struct Piece {
     pub bytes: u64,
     /// Where it comes from.
     pub source: Source,
+    cache: CacheId,
     volume: usize,
     /// What lay in the slot when the read was planned.
     slot: Slot,
@@ -50,6 +51,7 @@ pub enum ReadKind {
 
 /// The pieces that are found, and what else is to be said of them.
 struct Plan<'p> {
+    cache: CacheId,
     pieces: &'p mut Vec<Piece>,
     cached: u64,
 }
@@ -63,7 +65,8 @@ impl Plan<'_> {
             }
         }
         let source = Source::Backing;
-        self.pieces.push(Piece { offset, bytes, source, volume, slot: Slot(0), incarnation: 0 });
+        let (cache, slot) = (self.cache, Slot(0));
+        self.pieces.push(Piece { offset, bytes, source, cache, volume, slot, incarnation: 0 });
     }
 }
 
@@ -85,7 +88,7 @@ impl Cache {
         if bytes == 0 {
             return Ok(ReadKind::Hit);
         }
-        let mut plan = Plan { pieces, cached: 0 };
+        let mut plan = Plan { cache: self.id, pieces, cached: 0 };
         for part in self.geometry.parts(volume, offset, bytes) {
             if self.read_part(volume, &part, &mut plan) {
                 self.note_miss(part.fragment);
@@ -136,7 +139,7 @@ impl Cache {
             if valid {
                 let source = Source::Cache(self.geometry.slot_offset(slot) + start_byte);
                 let (offset, bytes) = (offset + start_byte, end_byte - start_byte);
-                plan.pieces.push(Piece { offset, bytes, source, volume, slot, incarnation });
+                plan.pieces.push(Piece { offset, bytes, source, cache: self.id, volume, slot, incarnation });
                 plan.cached += bytes;
             } else {
                 past(plan, start_byte, end_byte);
@@ -152,7 +155,11 @@ impl Cache {
 
     /// Whether what was read of a piece counts (invariant 7). If not, it is read from the backing device, at
     /// the piece's offset. What comes from there always counts.
+    ///
+    /// # Panics
+    /// If the piece is another cache's.
     pub fn confirm(&self, piece: &Piece) -> bool {
+        self.assert_own(piece.cache, "a piece");
         let counts = match piece.source {
             Source::Backing => true,
             Source::Cache(_) => planted::is(Bug::ReadUnconfirmed) || self.still_there(piece, |_| {}),
@@ -165,7 +172,11 @@ impl Cache {
 
     /// The cache device has not given back a piece: its blocks are valid no more. The piece is read from the
     /// backing device.
+    ///
+    /// # Panics
+    /// If the piece is another cache's.
     pub fn read_failed(&self, piece: &Piece) {
+        self.assert_own(piece.cache, "a piece");
         if piece.source != Source::Backing {
             self.counters().bypass_read_failed.count(1);
             self.still_there(piece, |part| self.validity(piece.slot).clear(part.touched()));

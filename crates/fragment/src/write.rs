@@ -12,7 +12,7 @@ use crate::descriptor::{Descriptor, SlotState};
 use crate::flight::{FLIGHT_BLOCKS, FLIGHTS_OF_FRAGMENT_MAX, Flight, FlightState};
 use crate::flights::Chain;
 use crate::geometry::{Part, RequestError};
-use crate::ids::{FlightNumber, Fragment, Slot};
+use crate::ids::{CacheId, FlightNumber, Fragment, Slot};
 use crate::jobs::DeviceError;
 use crate::planted::{self, Bug};
 use crate::shard::{Locked, Place};
@@ -22,6 +22,7 @@ use crate::statistics::Event;
 #[derive(Debug)]
 #[must_use = "fragments with writes that were not ended are not populated and do not leave"]
 pub struct WriteToken {
+    cache: CacheId,
     volume: usize,
     offset: u64,
     bytes: u64,
@@ -81,7 +82,7 @@ impl Cache {
             at += length;
             all.append(self, chain);
         }
-        Ok(WriteToken { volume, offset, bytes, flights: all.first })
+        Ok(WriteToken { cache: self.id, volume, offset, bytes, flights: all.first })
     }
 
     /// Takes validity from the blocks of a part, and prepares flights if there is a copy to make. Those that
@@ -248,8 +249,12 @@ impl Cache {
     }
 
     /// Ends a write or a discard with what the backing device said: nothing of it may reach that any more.
+    ///
+    /// # Panics
+    /// If the write is another cache's.
     pub fn write_end(&self, token: WriteToken, result: Result<(), DeviceError>) {
-        let WriteToken { volume, offset, bytes, mut flights } = token;
+        let WriteToken { cache, volume, offset, bytes, mut flights } = token;
+        self.assert_own(cache, "a write");
         if result.is_err() {
             self.counters().backing_failed.count(1);
         }
