@@ -45,7 +45,8 @@ pub(crate) struct Descriptor {
     references: Small,
     /// Parts of writes and discards that the backing device has not answered.
     pub(crate) writes: Small,
-    /// Of these, those that have no flight: it is not known which blocks they touch.
+    /// Of these, those that have no flight: it is not known which blocks they touch, and as long as there are
+    /// any, what is written to the fragment has flights that owe nothing.
     pub(crate) untracked: Small,
     /// The first of the fragment's flights; of a free one, the next of the free list.
     pub(crate) flights: Link,

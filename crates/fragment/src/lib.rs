@@ -71,8 +71,8 @@
 //! 4. *Population loses.* A population begins while no write or discard of its fragment is under way, and
 //!    makes blocks valid only if none has begun since, whatever has become of it. All at once, at its end.
 //! 5. *The last write.* A write makes valid those of its blocks that no later write or discard has touched,
-//!    and that no other one was on its way to the backing device with. Copies of one block go to the cache
-//!    device one at a time, in the order of their writes.
+//!    and that no other one was on its way to the backing device with, whether there is a copy of that one or
+//!    not. Copies of one block go to the cache device one at a time, in the order of their writes.
 //! 6. *Reuse.* A slot changes hands only while nothing is on its way into it.
 //! 7. *Readers.* What was read from the cache device counts only if its fragment has been in its slot all the
 //!    while and its blocks are valid afterwards. Nobody waits for a reader.

@@ -58,6 +58,8 @@ bugs! {
         CopiesOvertake,
         /// Copies are made of writes beside one of which nobody knows what it touches.
         UntrackedWriteForgotten,
+        /// Blocks become valid though a write of them that has no copy is on its way to the backing device.
+        UncopiedWriteForgotten,
     }
     6: {
         /// A fragment leaves though copies are on their way into its slot.

@@ -52,7 +52,8 @@ counters! {
         slots,
         /// Of these, those in use.
         slots_used,
-        /// Parts of writes that are on their way to the cache device.
+        /// Parts of writes that are on their way to the cache device, and parts of writes and discards without
+        /// a copy that are on their way to a backing device.
         flights_used,
         /// Blocks of memory that hold copies of writes.
         copy_blocks_used,
@@ -82,7 +83,7 @@ counters! {
         bypass_read_unconfirmed,
         /// Pieces that the cache device did not give back.
         bypass_read_failed,
-        /// Parts of writes that went through: copied to the cache device.
+        /// Parts of writes that went through: of some blocks at least a copy went on its way to the cache device.
         writes_through,
         /// Parts of writes whose fragment was not in the cache.
         bypass_write_absent,
@@ -90,7 +91,7 @@ counters! {
         bypass_write_populating,
         /// Parts of writes in the mode `around`.
         bypass_write_around,
-        /// Parts of writes for which there was no memory for copies.
+        /// Parts of writes for some of whose blocks there was no memory for copies.
         bypass_write_no_memory,
         /// Parts of writes for which there was no flight.
         bypass_write_no_flight,

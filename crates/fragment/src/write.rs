@@ -30,7 +30,7 @@ pub struct WriteToken {
     flights: Option<FlightNumber>,
 }
 
-/// Why no copy is made of a part of a write.
+/// Why no copy is made of a part of a write, or not of all of it.
 enum Bypass {
     Discard,
     Around,
@@ -38,6 +38,18 @@ enum Bypass {
     Crowded,
     NoFlight,
     NoMemory,
+}
+
+/// The flights of a part, and what is to be counted of it.
+#[derive(Default)]
+struct Prepared {
+    /// Empty: nobody will know which blocks the part touches.
+    chain: Chain,
+    bypass: Option<Bypass>,
+    is_copied: bool,
+    /// Blocks that are another write's as well, and blocks that are not covered whole.
+    concurrent: u32,
+    partial: u32,
 }
 
 impl Cache {
@@ -130,99 +142,123 @@ impl Cache {
         // Before others lose the blocks, since it matters who has them now.
         let prepared = self.prepare(part, slot, descriptor, is_write);
         self.supersede(descriptor, &part.touched());
-        match prepared {
-            Ok(chain) => {
-                self.link(descriptor, chain);
-                counters.writes_through.count(1);
-                chain
-            }
-            Err(bypass) => {
-                descriptor.untracked.raise(1);
-                match bypass {
-                    Bypass::Discard => {}
-                    Bypass::Around => counters.bypass_write_around.count(1),
-                    Bypass::Untracked => counters.bypass_write_untracked.count(1),
-                    Bypass::Crowded => counters.bypass_write_crowded.count(1),
-                    Bypass::NoFlight => counters.bypass_write_no_flight.count(1),
-                    Bypass::NoMemory => counters.bypass_write_no_memory.count(1),
-                }
-                Chain::default()
-            }
+        self.link(descriptor, prepared.chain);
+        if prepared.chain.first.is_none() {
+            descriptor.untracked.raise(1);
+        }
+        self.count_prepared(&prepared);
+        prepared.chain
+    }
+
+    fn count_prepared(&self, prepared: &Prepared) {
+        let counters = self.counters();
+        if prepared.is_copied {
+            counters.writes_through.count(1);
+        }
+        counters.bypass_block_concurrent.count(prepared.concurrent.into());
+        counters.bypass_block_partial.count(prepared.partial.into());
+        match prepared.bypass {
+            None | Some(Bypass::Discard) => {}
+            Some(Bypass::Around) => counters.bypass_write_around.count(1),
+            Some(Bypass::Untracked) => counters.bypass_write_untracked.count(1),
+            Some(Bypass::Crowded) => counters.bypass_write_crowded.count(1),
+            Some(Bypass::NoFlight) => counters.bypass_write_no_flight.count(1),
+            Some(Bypass::NoMemory) => counters.bypass_write_no_memory.count(1),
         }
     }
 
-    /// The flights of a part, none of them known to others yet; or why there are none.
-    fn prepare(
-        &self,
-        part: &Part,
-        slot: Slot,
-        descriptor: &Descriptor,
-        is_write: bool,
-    ) -> Result<Chain, Bypass> {
-        if !is_write {
-            return Err(Bypass::Discard);
-        }
-        if self.write_mode() == WriteMode::Around {
-            return Err(Bypass::Around);
-        }
-        if descriptor.untracked.get() > 0 && !planted::is(Bug::UntrackedWriteForgotten) {
-            return Err(Bypass::Untracked);
-        }
-        if self.flights(descriptor).nth(FLIGHTS_OF_FRAGMENT_MAX - 1).is_some() {
-            return Err(Bypass::Crowded);
-        }
-        let whole = if planted::is(Bug::PartOfBlockValidates) { part.touched() } else { part.whole() };
+    /// The flights of a part, none of them known to others yet.
+    fn prepare(&self, part: &Part, slot: Slot, descriptor: &Descriptor, is_write: bool) -> Prepared {
+        let bypass = if !is_write {
+            Bypass::Discard
+        } else if self.write_mode() == WriteMode::Around {
+            Bypass::Around
+        } else if self.is_crowded(descriptor) {
+            Bypass::Crowded
+        } else if descriptor.untracked.get() > 0 && !planted::is(Bug::UntrackedWriteForgotten) {
+            Bypass::Untracked
+        } else {
+            return self.prepare_copies(part, slot, descriptor);
+        };
+        // A discard may be of a thousand fragments. It leaves flights to writes, which lose more without.
+        let pools = &self.control().pools;
+        let spares = !is_write && pools.used_flights() >= self.geometry.config().flights / 2;
+        let is_marked = !spares && !self.is_crowded(descriptor);
+        let chain = if is_marked { self.mark(part, slot) } else { Chain::default() };
+        Prepared { chain, bypass: Some(bypass), ..Prepared::default() }
+    }
+
+    fn is_crowded(&self, descriptor: &Descriptor) -> bool {
+        self.flights(descriptor).nth(FLIGHTS_OF_FRAGMENT_MAX - 1).is_some()
+    }
+
+    /// One flight that owes nothing for all of a part, so that it is known which blocks that touches: writes
+    /// of others are copied beside it. No flight, if there is none.
+    fn mark(&self, part: &Part, slot: Slot) -> Chain {
         let mut chain = Chain::default();
+        let number = self.lock_pools().take_flight();
+        if let Some(number) = number {
+            self.flight(number).begin(part.fragment, slot, part.touched());
+            chain.push(self, number);
+        }
+        chain
+    }
+
+    /// Flights with copies of what a part covers whole, as far as there is memory.
+    fn prepare_copies(&self, part: &Part, slot: Slot, descriptor: &Descriptor) -> Prepared {
+        let whole = if planted::is(Bug::PartOfBlockValidates) { part.touched() } else { part.whole() };
+        let mut prepared = Prepared::default();
         let mut chunk = part.touched();
         while chunk.start < chunk.end {
             let end = chunk.end.min(chunk.start + FLIGHT_BLOCKS);
-            let Some(number) = self.lock_pools().take_flight() else {
-                self.give_back(chain);
-                return Err(Bypass::NoFlight);
+            let number = self.lock_pools().take_flight();
+            let Some(number) = number else {
+                self.give_back(prepared.chain);
+                let chain = self.mark(part, slot);
+                return Prepared { chain, bypass: Some(Bypass::NoFlight), ..Prepared::default() };
             };
             let flight = self.flight(number);
             flight.begin(part.fragment, slot, chunk.start..end);
-            chain.push(self, number);
-            if !self.fill(flight, descriptor, &whole) {
-                self.give_back(chain);
-                return Err(Bypass::NoMemory);
-            }
+            prepared.chain.push(self, number);
+            self.fill(flight, descriptor, &whole, &mut prepared);
             chunk.start = end;
         }
-        Ok(chain)
+        prepared
     }
 
-    /// Decides what a new flight owes and finds memory for its copy; false if there is none.
-    fn fill(&self, flight: &Flight, descriptor: &Descriptor, whole: &Range<u32>) -> bool {
-        let counters = self.counters();
+    /// Decides what a new flight owes and finds memory for its copy. Without any it owes nothing.
+    fn fill(&self, flight: &Flight, descriptor: &Descriptor, whole: &Range<u32>, prepared: &mut Prepared) {
         let touched = flight.touched();
         let bits = flight.bits(whole);
         // Which of two writes that the backing device has at a time it carries out last, nobody knows
         // (invariant 5).
-        let pending = self.flights(descriptor).map(|other| self.flight(other)).filter(|one| one.is_pending());
+        let pending = self.flights(descriptor).map(|other| self.flight(other)).filter(|one| {
+            one.is_pending() && (one.copied.get() > 0 || !planted::is(Bug::UncopiedWriteForgotten))
+        });
         let shared = pending.fold(0, |shared, one| shared | flight.bits(&one.touched())) & bits;
         let owed = if planted::is(Bug::ConcurrentWriteValidates) { bits } else { bits & !shared };
-        counters.bypass_block_concurrent.count(shared.count_ones().into());
-        counters.bypass_block_partial.count(u64::from(touched.end - touched.start - bits.count_ones()));
-        if owed == 0 {
-            return true;
+        if owed != 0 {
+            let (from, end) = (whole.start.max(touched.start), whole.end.min(touched.end));
+            let copy = self.lock_pools().take_copies(end - from);
+            let Some(copy) = copy else {
+                prepared.bypass = Some(Bypass::NoMemory);
+                return;
+            };
+            flight.copied_from.set(from);
+            flight.copied.set(end - from);
+            flight.copy.set(copy);
+            flight.owed.set(owed);
+            flight.set_state(FlightState::Filling);
+            prepared.is_copied = true;
         }
-        let (from, end) = (whole.start.max(touched.start), whole.end.min(touched.end));
-        let Some(copy) = self.lock_pools().take_copies(end - from) else {
-            return false;
-        };
-        flight.copied_from.set(from);
-        flight.copied.set(end - from);
-        flight.copy.set(copy);
-        flight.owed.set(owed);
-        flight.set_state(FlightState::Filling);
-        true
+        prepared.concurrent += shared.count_ones();
+        prepared.partial += touched.end - touched.start - bits.count_ones();
     }
 
     /// Blocks are written anew or discarded: earlier writes do not make them valid any more.
     fn supersede(&self, descriptor: &Descriptor, blocks: &Range<u32>) {
-        for number in self.flights(descriptor) {
-            let flight = self.flight(number);
+        let owing = self.flights(descriptor).map(|number| self.flight(number));
+        for flight in owing.filter(|flight| flight.owed.get() != 0) {
             let taken = flight.owed.get() & flight.bits(blocks);
             self.counters().blocks_superseded.count(taken.count_ones().into());
             if !planted::is(Bug::SupersededWriteValidates) {
