@@ -93,7 +93,9 @@ impl Cache {
         statistics.writes = sums[Event::Write as usize];
         let pools = &self.control().pools;
         statistics.slots = self.geometry.slots().into();
-        statistics.slots_used = pools.used_slots().into();
+        statistics.slots_retired = pools.retired_slots().into();
+        // The two are not read at one moment.
+        statistics.slots_used = u64::from(pools.used_slots()).saturating_sub(statistics.slots_retired);
         statistics.flights_used = pools.used_flights().into();
         statistics.copy_blocks_used = pools.used_copies().into();
         statistics

@@ -73,7 +73,8 @@
 //! 5. *The last write.* A write makes valid those of its blocks that no later write or discard has touched,
 //!    and that no other one was on its way to the backing device with, whether there is a copy of that one or
 //!    not. Copies of one block go to the cache device one at a time, in the order of their writes.
-//! 6. *Reuse.* A slot changes hands only while nothing is on its way into it.
+//! 6. *Reuse.* A slot changes hands only while nothing is on its way into it. One in which the cache device
+//!    has refused a fragment is not the next to be taken.
 //! 7. *Readers.* What was read from the cache device counts only if its fragment has been in its slot all the
 //!    while and its blocks are valid afterwards. Nobody waits for a reader.
 //! 8. *Bounded.* Flights, copies and buffers are a fixed number, and each is somebody's or free. What finds

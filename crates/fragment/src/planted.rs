@@ -66,6 +66,8 @@ bugs! {
         EvictedUnderCopies,
         /// A write that ends a population gives its slot to others at once.
         AbortedSlotReused,
+        /// A slot that the cache device has refused a fragment in is the next one to be taken.
+        RefusedSlotFree,
     }
     7: {
         /// What was read from the cache device is believed whatever has become of the slot.

@@ -158,7 +158,9 @@ impl LockedPlanner<'_> {
         let ended =
             if result.is_err() { &counters.populations_failed } else { &counters.populations_aborted };
         ended.count(1);
-        if is_mine {
+        if is_mine && result.is_err() && worker.state.get() == WorkerState::Writing {
+            locked.unmap_refused(slot);
+        } else if is_mine {
             locked.unmap(slot);
         }
         worker.state.set(WorkerState::Ended);

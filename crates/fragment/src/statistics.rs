@@ -52,6 +52,9 @@ counters! {
         slots,
         /// Of these, those in use.
         slots_used,
+        /// Of the others, those that are kept back since the cache device has refused a fragment there: half of
+        /// them all at most.
+        slots_retired,
         /// Parts of writes that are on their way to the cache device, and parts of writes and discards without
         /// a copy that are on their way to a backing device.
         flights_used,
