@@ -6,7 +6,7 @@ use crate::descriptor::SlotState;
 use crate::geometry::{Part, RequestError};
 use crate::ids::{CacheId, Slot};
 use crate::planted::{self, Bug};
-use crate::shard::Place;
+use crate::shard::{Locked, Place};
 use crate::statistics::Event;
 
 /// Most pieces of a read that come from different places: a read of more is one of the backing device.
@@ -162,7 +162,7 @@ impl Cache {
         self.assert_own(piece.cache, "a piece");
         let counts = match piece.source {
             Source::Backing => true,
-            Source::Cache(_) => planted::is(Bug::ReadUnconfirmed) || self.still_there(piece, |_| {}),
+            Source::Cache(_) => planted::is(Bug::ReadUnconfirmed) || self.still_there(piece, |_, _| {}),
         };
         if !counts {
             self.counters().bypass_read_unconfirmed.count(1);
@@ -179,13 +179,16 @@ impl Cache {
         self.assert_own(piece.cache, "a piece");
         if piece.source != Source::Backing {
             self.counters().bypass_read_failed.count(1);
-            self.still_there(piece, |part| self.validity(piece.slot).clear(part.touched()));
+            self.still_there(piece, |locked, part| {
+                self.validity(piece.slot).clear(part.touched());
+                locked.leave_if_empty();
+            });
         }
     }
 
     /// Whether the blocks of a piece are those that they were and valid; if so, does something with them
     /// under the lock.
-    fn still_there(&self, piece: &Piece, then: impl Fn(&Part)) -> bool {
+    fn still_there(&self, piece: &Piece, then: impl Fn(&Locked<'_>, &Part)) -> bool {
         self.geometry.parts(piece.volume, piece.offset, piece.bytes).all(|part| {
             let locked = self.lock(part.fragment);
             let descriptor = self.descriptor(piece.slot);
@@ -194,7 +197,7 @@ impl Cache {
                 && descriptor.state() == SlotState::Cached
                 && self.validity(piece.slot).all(part.touched());
             if same {
-                then(&part);
+                then(&locked, &part);
             }
             same
         })

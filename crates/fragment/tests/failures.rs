@@ -67,3 +67,19 @@ fn half_of_the_slots_are_retired_at_most() {
     run(&mut host, 5, |_| false);
     assert_eq!(host.statistics().slots_used, 1);
 }
+
+/// What is left of a fragment that the cache device does not give back is nothing: its slot is of use to others.
+#[test]
+fn a_fragment_leaves_with_the_last_block_that_cannot_be_read() {
+    let mut host = Host::new(&small(1, &[1]));
+    host.populate(0, 0);
+    let mut pieces = Vec::new();
+    for (offset, bytes, left) in [(0, 4096, 1), (4096, FRAGMENT - 4096, 0)] {
+        host.cache.read(0, offset, bytes, &mut pieces).unwrap();
+        host.cache.read_failed(&pieces[0]);
+        assert_eq!(host.statistics().slots_used, left);
+    }
+    assert_eq!(host.statistics().fragments_emptied, 1);
+    host.cache.check();
+    host.populate(0, 0);
+}
