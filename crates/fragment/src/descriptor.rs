@@ -25,7 +25,8 @@ states! {
     pub(crate) enum SlotState {
         /// Nothing.
         Free = 0,
-        /// A worker copies its fragment there. No block is valid.
+        /// A worker copies its fragment there. No block is valid; the bitmap has those that were written or
+        /// discarded since.
         Populating = 1,
         /// Its fragment is in the cache.
         Cached = 2,

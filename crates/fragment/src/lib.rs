@@ -69,7 +69,8 @@
 //!    before the backing device has answered. If that has failed, or the cache device has, it stays away.
 //! 3. *Whole blocks.* What covers a part of a block never makes the block valid.
 //! 4. *Population loses.* A population begins while no write or discard of its fragment is under way, and
-//!    makes blocks valid only if none has begun since, whatever has become of it. All at once, at its end.
+//!    makes those blocks valid that none has touched since, whatever has become of it. All at once, at its
+//!    end; until then its bitmap has the blocks that were touched.
 //! 5. *The last write.* A write makes valid those of its blocks that no later write or discard has touched,
 //!    and that no other one was on its way to the backing device with, whether there is a copy of that one or
 //!    not. Copies of one block go to the cache device one at a time, in the order of their writes.

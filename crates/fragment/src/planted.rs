@@ -44,9 +44,9 @@ bugs! {
     4: {
         /// A population begins while the fragment is written to past the cache.
         PopulationBesideWrites,
-        /// A discard does not change its fragment's version.
+        /// A discard of a fragment on its way into the cache is not noted.
         DiscardUncounted,
-        /// A population makes its fragment valid though that was written to meanwhile.
+        /// A population makes blocks valid though they were written meanwhile.
         PopulationOverWrites,
     }
     5: {
@@ -64,7 +64,7 @@ bugs! {
     6: {
         /// A fragment leaves though copies are on their way into its slot.
         EvictedUnderCopies,
-        /// A write that ends a population gives its slot to others at once.
+        /// A write to a fragment on its way into the cache gives its slot to others at once.
         AbortedSlotReused,
         /// A slot that the cache device has refused a fragment in is the next one to be taken.
         RefusedSlotFree,

@@ -90,7 +90,7 @@ counters! {
         writes_through,
         /// Parts of writes whose fragment was not in the cache.
         bypass_write_absent,
-        /// Parts of writes whose fragment was on its way into the cache, which ended that.
+        /// Parts of writes whose fragment was on its way into the cache.
         bypass_write_populating,
         /// Parts of writes in the mode `around`.
         bypass_write_around,
@@ -124,7 +124,9 @@ counters! {
         populations_begun,
         /// Fragments that were populated.
         populations_done,
-        /// Populations that a write or a discard ended.
+        /// Of these, those with blocks that were written or discarded meanwhile, so that they are not valid.
+        populations_with_holes,
+        /// Populations that writes and discards ended, of all blocks.
         populations_aborted,
         /// Populations that a device ended.
         populations_failed,

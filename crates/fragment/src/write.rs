@@ -117,11 +117,16 @@ impl Cache {
             Place::At(slot) => slot,
         };
         let descriptor = self.descriptor(slot);
+        let is_populating = descriptor.state() == SlotState::Populating;
         if is_write || !planted::is(Bug::DiscardUncounted) {
             descriptor.version.bump(1);
+            if is_populating {
+                // Touched, here: they will not be valid (invariant 4).
+                self.validity(slot).set(part.touched());
+            }
         }
         descriptor.writes.raise(1);
-        if descriptor.state() == SlotState::Populating {
+        if is_populating {
             descriptor.untracked.raise(1);
             if is_write {
                 counters.bypass_write_populating.count(1);
