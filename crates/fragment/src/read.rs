@@ -9,7 +9,8 @@ use crate::planted::{self, Bug};
 use crate::shard::{Locked, Place};
 use crate::statistics::Event;
 
-/// Most pieces of a read that come from different places: a read of more is one of the backing device.
+/// Most runs of pieces of a read, where a run is what comes from the same device: a read of more is one of the
+/// backing device. What the cache device has is a piece for each fragment, so there may be more pieces.
 pub const PIECES_MAX: usize = 16;
 
 /// Where a piece of a read is to come from.
@@ -36,6 +37,12 @@ pub struct Piece {
     /// What lay in the slot when the read was planned.
     slot: Slot,
     incarnation: u64,
+}
+
+impl Piece {
+    fn is_cached(&self) -> bool {
+        self.source != Source::Backing
+    }
 }
 
 /// What of a read the cache has.
@@ -94,7 +101,9 @@ impl Cache {
                 self.note_miss(part.fragment);
             }
         }
-        if plan.pieces.len() > PIECES_MAX {
+        // What is cached whole is one run, of however many fragments.
+        let changes = plan.pieces.windows(2).filter(|two| two[0].is_cached() != two[1].is_cached());
+        if changes.count() >= PIECES_MAX {
             self.counters().bypass_read_scattered.count(1);
             plan.pieces.clear();
             plan.cached = 0;

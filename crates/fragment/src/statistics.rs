@@ -80,7 +80,7 @@ counters! {
         bypass_read_populating,
         /// Parts of reads to blocks of a cached fragment that are not valid.
         bypass_read_invalid,
-        /// Reads that would have been too many pieces.
+        /// Reads that would have changed between the devices too often.
         bypass_read_scattered,
         /// Pieces whose blocks changed while they were read from the cache device.
         bypass_read_unconfirmed,

@@ -2,7 +2,9 @@
 //!
 //! A host begins a write here, writes to the backing device, and ends the write here with what that said.
 //! From the beginning on the blocks are not valid; whether they become so again is up to their flights. The
-//! guest is told by the host as soon as the backing device has answered.
+//! guest is told by the host when the write has been ended here: its next write of the same blocks would
+//! otherwise count as one at a time with this one. The data must not change between the beginning and the
+//! answer of the backing device, since the copy is made at the beginning: the two would differ.
 
 use std::ops::Range;
 
@@ -54,7 +56,7 @@ struct Prepared {
 
 impl Cache {
     /// Begins a write of `data` at `offset` of a volume. Copies of what the cache has are made here; the host
-    /// then writes to the backing device.
+    /// then writes to the backing device the same bytes, which must not change until that has answered.
     ///
     /// # Errors
     /// If the write does not lie in the volume. Then nothing has begun.

@@ -239,3 +239,21 @@ fn nothing_leaves_that_is_being_written_to() {
     }
     assert_eq!(host.statistics().evictions, 1);
 }
+
+/// Who asks for the load again and again changes nothing.
+#[test]
+fn asking_for_the_load_does_not_move_its_window() {
+    let mut config = small(200, &[400]);
+    config.throttle.window_reads = 10;
+    let loads = [true, false].map(|asks| {
+        let host = missed(&config, 5);
+        for fragment in 5..25 {
+            host.kind(0, fragment * FRAGMENT, 1);
+            if asks {
+                host.cache.load();
+            }
+        }
+        host.cache.load()
+    });
+    assert_eq!(loads[0], loads[1]);
+}

@@ -373,3 +373,17 @@ fn a_long_write_is_copied_whole() {
     assert_eq!(statistics.async_bytes_written, (2 << 20) - 2 * BLOCK);
     assert_eq!((statistics.flights_used, statistics.copy_blocks_used), (0, 0));
 }
+
+/// As many pieces as fragments are no reason to go to the backing device.
+#[test]
+fn a_long_read_of_what_is_cached_comes_from_the_cache() {
+    let mut host = Host::new(&small(20, &[20]));
+    for fragment in 0..20 {
+        host.populate(0, fragment * FRAGMENT);
+    }
+    assert_eq!(host.kind(0, 0, 20 * FRAGMENT), ReadKind::Hit);
+    assert_eq!(host.statistics().bypass_read_scattered, 0);
+    // What is not copied is not counted as what went through.
+    host.write(0, 512, &[1; 512]);
+    assert_eq!(host.statistics().writes_through, 0);
+}
