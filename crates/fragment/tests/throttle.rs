@@ -257,3 +257,19 @@ fn asking_for_the_load_does_not_move_its_window() {
     });
     assert_eq!(loads[0], loads[1]);
 }
+
+/// Copies that never end do not keep population away.
+#[test]
+fn population_goes_on_beside_copies() {
+    let mut host = Host::new(&small(2, &[2]));
+    host.populate(0, 0);
+    host.kind(0, FRAGMENT, 1);
+    for round in 0..100 {
+        host.write(0, 0, &[round; 4096]);
+        let Next::Job(mut job) = host.cache.next_job(host.now) else { panic!("there is a copy") };
+        host::carry_out(&mut job, &host.backing, &mut host.flash);
+        host.cache.done(job, Ok(()));
+        host.now += 100 * MS;
+    }
+    assert_eq!(host.statistics().populations_done, 2);
+}
