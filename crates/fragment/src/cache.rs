@@ -8,7 +8,8 @@ use crate::control::{Control, Mode};
 use crate::descriptor::Descriptor;
 use crate::flight::Flight;
 use crate::geometry::Geometry;
-use crate::ids::{FlightNumber, Fragment};
+use crate::ids::{CacheId, FlightNumber, Fragment};
+use crate::planted::{self, Bug};
 use crate::shard::{Entry, Shard};
 use crate::statistics::{Counters, Event, Statistics};
 
@@ -19,6 +20,7 @@ pub(crate) const OWNER: u32 = 1;
 pub struct Cache {
     pub(crate) region: Region,
     pub(crate) geometry: Geometry,
+    pub(crate) id: CacheId,
 }
 
 impl Cache {
@@ -48,7 +50,7 @@ impl Cache {
         region.place::<Entry>(layout.entries, geometry.fragments() as usize);
         region.place::<Flight>(layout.flights, config.flights as usize);
         region.place::<Stripe>(layout.thread_counters, STRIPES + 1);
-        let cache = Self { region, geometry };
+        let cache = Self { region, geometry, id: CacheId::new() };
         cache.set_write_mode(cache.geometry.config().write_mode);
         cache
     }
@@ -91,10 +93,20 @@ impl Cache {
         statistics.writes = sums[Event::Write as usize];
         let pools = &self.control().pools;
         statistics.slots = self.geometry.slots().into();
-        statistics.slots_used = pools.used_slots().into();
+        statistics.slots_retired = pools.retired_slots().into();
+        // The two are not read at one moment.
+        statistics.slots_used = u64::from(pools.used_slots()).saturating_sub(statistics.slots_retired);
         statistics.flights_used = pools.used_flights().into();
         statistics.copy_blocks_used = pools.used_copies().into();
         statistics
+    }
+
+    /// What is handed back here was handed out here.
+    pub(crate) fn assert_own(&self, id: CacheId, what: &str) {
+        assert!(
+            id == self.id || planted::is(Bug::ForeignTaken),
+            "invariant 8: {what} of another cache; hand it to the cache that it came from"
+        );
     }
 
     #[inline(always)]

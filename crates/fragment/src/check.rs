@@ -18,14 +18,16 @@ impl Cache {
     /// If a rule does not hold.
     pub fn check(&self) {
         let pools = &self.control().pools;
-        let mut used = 0;
+        let (mut used, mut retired) = (0, 0);
         let mut flights = HashSet::new();
         for slot in (0..self.geometry.slots()).map(Slot) {
             let descriptor = self.descriptor(slot);
-            let valid = self.validity(slot).count();
+            let set = self.validity(slot).count();
             let Some(fragment) = descriptor.fragment() else {
-                assert_eq!(descriptor.state(), SlotState::Free);
-                assert_eq!(valid, 0, "invariant 1: nothing is valid in a free slot");
+                let state = descriptor.state();
+                assert!(matches!(state, SlotState::Free | SlotState::Retired));
+                retired += u32::from(state == SlotState::Retired);
+                assert_eq!(set, 0, "invariant 1: nothing is valid in a free slot");
                 continue;
             };
             used += 1;
@@ -36,12 +38,8 @@ impl Cache {
             );
             let beyond = self.geometry.blocks_of(fragment)..self.geometry.fragment_blocks();
             assert!(
-                !self.validity(slot).any(beyond),
+                descriptor.state() == SlotState::Populating || !self.validity(slot).any(beyond),
                 "invariant 1: no block is valid that lies behind its volume"
-            );
-            assert!(
-                descriptor.state() == SlotState::Cached || valid == 0,
-                "invariant 4: not before it is over"
             );
             assert!(descriptor.untracked.get() <= descriptor.writes.get());
             for number in self.flights(descriptor) {
@@ -49,7 +47,8 @@ impl Cache {
                 assert!(flights.insert(number.0), "a flight is one fragment's");
             }
         }
-        assert_eq!(used, pools.used_slots(), "invariant 1: slots that are used have a fragment");
+        assert_eq!(retired, pools.retired_slots(), "invariant 6: a retired slot is in its list");
+        assert_eq!(used + retired, pools.used_slots(), "invariant 1: slots that are used have a fragment");
         assert_eq!(
             flights.len(),
             pools.used_flights() as usize,

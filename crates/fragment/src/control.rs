@@ -32,5 +32,7 @@ pub(crate) struct Control {
     pub(crate) write_mode: StateWord<Mode>,
     /// Rises whenever there may be a job that there was not before.
     pub(crate) work: Word,
+    /// Copies handed out since a population was last asked for.
+    pub(crate) copies_in_a_row: Word,
     pub(crate) counters: Counters,
 }

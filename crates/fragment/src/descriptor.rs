@@ -7,6 +7,8 @@
 //!    |       abort (population)      |                      |
 //!    +-------------------------------+     victim (clock), leave_if_empty
 //!    +------------------------------------------------------+
+//!
+//!   Populating -> Retired (the cache device has refused the fragment) -> Free (retire_slot of another one)
 //! ```
 //!
 //! Everything here but `references` changes under the lock of the shard of the slot's fragment; a free slot
@@ -23,10 +25,13 @@ states! {
     pub(crate) enum SlotState {
         /// Nothing.
         Free = 0,
-        /// A worker copies its fragment there. No block is valid.
+        /// A worker copies its fragment there. No block is valid; the bitmap has those that were written or
+        /// discarded since.
         Populating = 1,
         /// Its fragment is in the cache.
         Cached = 2,
+        /// Nothing: the cache device has refused a fragment there.
+        Retired = 3,
     }
 }
 
@@ -45,9 +50,10 @@ pub(crate) struct Descriptor {
     references: Small,
     /// Parts of writes and discards that the backing device has not answered.
     pub(crate) writes: Small,
-    /// Of these, those that have no flight: it is not known which blocks they touch.
+    /// Of these, those that have no flight: it is not known which blocks they touch, and as long as there are
+    /// any, what is written to the fragment has flights that owe nothing.
     pub(crate) untracked: Small,
-    /// The first of the fragment's flights; of a free one, the next of the free list.
+    /// The first of the fragment's flights; of a free or retired one, the next of its list.
     pub(crate) flights: Link,
 }
 

@@ -61,7 +61,8 @@ states! {
     }
 }
 
-/// A part of a write, of blocks of one fragment. Bit `n` of a mask is the block `first + n`.
+/// A part of a write, of blocks of one fragment. Bit `n` of a mask is the block `first + n`. One that has never
+/// owed anything says which blocks are being written, and may be of more than 64.
 #[repr(C)]
 pub(crate) struct Flight {
     /// Blocks that are to become valid.
@@ -138,9 +139,10 @@ impl Flight {
         self.backing.set(Backing::Answered.code() as u32);
     }
 
-    /// The bits of those blocks of a range that are its own.
+    /// The bits of those blocks of a range that are its own, of one that has a bit for each.
     pub(crate) fn bits(&self, blocks: &Range<u32>) -> u64 {
         let own = self.touched();
+        assert!(own.end - own.start <= FLIGHT_BLOCKS, "a flight that owes blocks has a bit for each");
         let (start, end) = (blocks.start.max(own.start), blocks.end.min(own.end));
         if start < end { mask(start - own.start..end - own.start) } else { 0 }
     }

@@ -2,7 +2,7 @@
 //!
 //! A host calls [`Cache::next_job`], carries the job out and hands it back with [`Cache::done`]. Any thread
 //! may do so; several may at once. Copies of writes come first, since as long as they wait reads of their
-//! blocks go to the backing device.
+//! blocks go to the backing device; but after some a population has its turn, as they may never end.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,6 +13,9 @@ use crate::flight::{Flight, FlightState};
 use crate::ids::{FlightNumber, WorkerNumber};
 use crate::planted::{self, Bug};
 use crate::validity::runs;
+
+/// After so many copies a population is handed out, if one has something to do.
+const COPIES_IN_A_ROW_MAX: u64 = 8;
 
 /// A device has not done what it was asked for. What it says itself is the host's to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +70,17 @@ pub struct WriteFragment<'c> {
 
 impl Cache {
     /// The next job, if there is one now. `now` is the time in nanoseconds of any clock that does not go
-    /// back.
+    /// back. A host that is going to wait reads [`Cache::work`] before it asks here, and not after: what came
+    /// in between would be waited for in vain.
     pub fn next_job(&self, now: u64) -> Next<'_> {
+        let in_a_row = &self.control().copies_in_a_row;
+        if in_a_row.get() >= COPIES_IN_A_ROW_MAX {
+            in_a_row.set(0);
+            if let Next::Job(job) = self.next_population(now) {
+                return Next::Job(job);
+            }
+        }
+        in_a_row.add(1);
         match self.next_copy() {
             Some(job) => Next::Job(Job::WriteBlocks(job)),
             None => self.next_population(now),
@@ -77,7 +89,11 @@ impl Cache {
 
     /// Takes back a job that was carried out, or that a device has refused: in either case nothing of it may
     /// reach a device any more. After an error its blocks are not valid, and nothing is tried again.
+    ///
+    /// # Panics
+    /// If the job is another cache's.
     pub fn done(&self, job: Job<'_>, result: Result<(), DeviceError>) {
+        self.assert_own(job.cache().id, "a job");
         match job {
             Job::WriteBlocks(job) => self.copy_written(job.number, result),
             Job::ReadFragment(job) => self.fragment_read(job.number, result),
@@ -147,6 +163,16 @@ impl Cache {
         }
         self.settle(&locked, number);
         locked.leave_if_empty();
+    }
+}
+
+impl<'c> Job<'c> {
+    fn cache(&self) -> &'c Cache {
+        match self {
+            Self::WriteBlocks(job) => job.cache,
+            Self::ReadFragment(job) => job.cache,
+            Self::WriteFragment(job) => job.cache,
+        }
     }
 }
 

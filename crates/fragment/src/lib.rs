@@ -69,15 +69,18 @@
 //!    before the backing device has answered. If that has failed, or the cache device has, it stays away.
 //! 3. *Whole blocks.* What covers a part of a block never makes the block valid.
 //! 4. *Population loses.* A population begins while no write or discard of its fragment is under way, and
-//!    makes blocks valid only if none has begun since, whatever has become of it. All at once, at its end.
+//!    makes those blocks valid that none has touched since, whatever has become of it. All at once, at its
+//!    end; until then its bitmap has the blocks that were touched.
 //! 5. *The last write.* A write makes valid those of its blocks that no later write or discard has touched,
-//!    and that no other one was on its way to the backing device with. Copies of one block go to the cache
-//!    device one at a time, in the order of their writes.
-//! 6. *Reuse.* A slot changes hands only while nothing is on its way into it.
+//!    and that no other one was on its way to the backing device with, whether there is a copy of that one or
+//!    not. Copies of one block go to the cache device one at a time, in the order of their writes.
+//! 6. *Reuse.* A slot changes hands only while nothing is on its way into it. One in which the cache device
+//!    has refused a fragment is not the next to be taken.
 //! 7. *Readers.* What was read from the cache device counts only if its fragment has been in its slot all the
 //!    while and its blocks are valid afterwards. Nobody waits for a reader.
 //! 8. *Bounded.* Flights, copies and buffers are a fixed number, and each is somebody's or free. What finds
-//!    none goes past the cache. A copy's memory is its flight's until the job that writes it is done.
+//!    none goes past the cache. A copy's memory is its flight's until the job that writes it is done. A cache
+//!    takes back nothing that another one has handed out.
 //! 9. *Locks.* The planner's first, then one shard's, then that of the pools. None is held while the host is
 //!    called, nor while data are copied.
 //!

@@ -10,7 +10,7 @@ impl Cache {
     pub(crate) fn copied_bytes(&self, at: usize, bytes: usize) -> &[u8] {
         // SAFETY: the memory is the flight's until its job is done (invariant 8), nothing is copied there
         // once it is queued, and only the one job that writes it comes here, which lives as long as the
-        // slice.
+        // slice and is taken back by this cache alone.
         unsafe { self.region.lease(self.geometry.layout.copies + at, bytes) }
     }
 

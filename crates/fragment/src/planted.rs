@@ -44,9 +44,9 @@ bugs! {
     4: {
         /// A population begins while the fragment is written to past the cache.
         PopulationBesideWrites,
-        /// A discard does not change its fragment's version.
+        /// A discard of a fragment on its way into the cache is not noted.
         DiscardUncounted,
-        /// A population makes its fragment valid though that was written to meanwhile.
+        /// A population makes blocks valid though they were written meanwhile.
         PopulationOverWrites,
     }
     5: {
@@ -58,12 +58,16 @@ bugs! {
         CopiesOvertake,
         /// Copies are made of writes beside one of which nobody knows what it touches.
         UntrackedWriteForgotten,
+        /// Blocks become valid though a write of them that has no copy is on its way to the backing device.
+        UncopiedWriteForgotten,
     }
     6: {
         /// A fragment leaves though copies are on their way into its slot.
         EvictedUnderCopies,
-        /// A write that ends a population gives its slot to others at once.
+        /// A write to a fragment on its way into the cache gives its slot to others at once.
         AbortedSlotReused,
+        /// A slot that the cache device has refused a fragment in is the next one to be taken.
+        RefusedSlotFree,
     }
     7: {
         /// What was read from the cache device is believed whatever has become of the slot.
@@ -74,6 +78,8 @@ bugs! {
     8: {
         /// The memory of a copy is given to others when its write has ended, though it is being written.
         CopyReleasedEarly,
+        /// A cache takes back what another one has handed out.
+        ForeignTaken,
     }
 }
 

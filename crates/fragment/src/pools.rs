@@ -5,6 +5,7 @@ use mezzanine_ground::lock::{Guard, SpinLock};
 use mezzanine_ground::region::{Word, shared};
 
 use crate::cache::{Cache, OWNER};
+use crate::descriptor::SlotState;
 use crate::ids::{FlightNumber, Slot};
 use crate::small::{Link, Small};
 use crate::validity::mask;
@@ -18,6 +19,11 @@ pub(crate) struct Pools {
     fresh_slots: Small,
     /// Slots that are not free. Read without the lock.
     used_slots: Small,
+    /// Of these, those that are retired, and the first and last of their list. The number is read without the
+    /// lock.
+    retired_slots: Small,
+    retired_first: Link,
+    retired_last: Link,
     free_flights: Link,
     fresh_flights: Small,
     used_flights: Small,
@@ -32,6 +38,10 @@ shared!(Pools);
 impl Pools {
     pub(crate) fn used_slots(&self) -> u32 {
         self.used_slots.get()
+    }
+
+    pub(crate) fn retired_slots(&self) -> u32 {
+        self.retired_slots.get()
     }
 
     pub(crate) fn used_flights(&self) -> u32 {
@@ -88,6 +98,40 @@ impl LockedPools<'_> {
         self.cache.descriptor(slot).flights.set(self.pools.free_slots.get());
         self.pools.free_slots.set(Some(slot.0));
         self.pools.used_slots.lower(1);
+    }
+
+    /// Keeps a slot back that the cache device has refused a fragment in, so that it is not the next one to be
+    /// taken again. At most half of the slots are kept: when there are more, the one that was refused first is
+    /// free again, since a device that has failed for a while works again.
+    pub(crate) fn retire_slot(&self, slot: Slot) {
+        self.cache.descriptor(slot).set_state(SlotState::Retired);
+        self.cache.descriptor(slot).flights.set(None);
+        match self.pools.retired_last.get() {
+            Some(last) => self.cache.descriptor(Slot(last)).flights.set(Some(slot.0)),
+            None => self.pools.retired_first.set(Some(slot.0)),
+        }
+        self.pools.retired_last.set(Some(slot.0));
+        self.pools.retired_slots.raise(1);
+        if self.pools.retired_slots() > self.cache.geometry.slots() / 2 {
+            self.reinstate_slot();
+        }
+    }
+
+    /// The slot that was retired first is free again; false if there is none.
+    pub(crate) fn reinstate_slot(&self) -> bool {
+        let Some(first) = self.pools.retired_first.get() else {
+            return false;
+        };
+        let descriptor = self.cache.descriptor(Slot(first));
+        let next = descriptor.flights.get();
+        self.pools.retired_first.set(next);
+        if next.is_none() {
+            self.pools.retired_last.set(None);
+        }
+        self.pools.retired_slots.lower(1);
+        descriptor.set_state(SlotState::Free);
+        self.give_slot(Slot(first));
+        true
     }
 
     pub(crate) fn take_flight(&self) -> Option<FlightNumber> {

@@ -1,7 +1,8 @@
 //! Population: hot fragments are copied into the cache in the background (section 3.2 of the paper).
 //!
-//! A population begins only while nobody writes to the fragment. A write or discard that begins later changes
-//! the fragment's version, and the population ends without a valid block (invariant 4): the write wins.
+//! A population begins only while nobody writes to the fragment. The blocks that writes and discards touch
+//! from then on have their bits set in the bitmap that will say which are valid; at the end all others become
+//! valid (invariant 4): the write wins. Where nothing would be left, the population ends early.
 
 use crate::cache::Cache;
 use crate::clock::Swept;
@@ -26,11 +27,16 @@ impl Cache {
     /// A population's next step, or when there may be one.
     pub(crate) fn next_population(&self, now: u64) -> Next<'_> {
         let planner = self.lock_planner();
-        let read =
-            planner.workers().find(|&number| planner.worker(number).state.get() == WorkerState::ToWrite);
-        if let Some(number) = read {
-            planner.worker(number).state.set(WorkerState::Writing);
-            return Next::Job(Job::WriteFragment(WriteFragment { cache: self, number }));
+        for number in planner.workers() {
+            if planner.worker(number).state.get() != WorkerState::ToWrite {
+                continue;
+            }
+            let (fragment, slot) = self.populating(number);
+            // It may have been written to since it was read.
+            if planner.goes_on(number, fragment, slot, Ok(())) {
+                planner.worker(number).state.set(WorkerState::Writing);
+                return Next::Job(Job::WriteFragment(WriteFragment { cache: self, number }));
+            }
         }
         let mut stage = None;
         let mut next = u64::MAX;
@@ -146,19 +152,29 @@ impl LockedPlanner<'_> {
         let descriptor = self.cache.descriptor(slot);
         let is_mine = locked.place() == Place::At(slot);
         assert!(is_mine || planted::is(Bug::AbortedSlotReused), "invariant 6: a slot is its worker's");
-        let same = descriptor.version.get() == worker.version.get() || planted::is(Bug::PopulationOverWrites);
-        if is_mine && same && result.is_ok() {
+        let (bitmap, blocks) = (self.cache.validity(slot), 0..self.cache.geometry.blocks_of(fragment));
+        let same = descriptor.version.get() == worker.version.get();
+        if is_mine && result.is_ok() && !bitmap.all(blocks.clone()) {
             if worker.state.get() == WorkerState::Writing {
-                self.cache.validity(slot).set(0..self.cache.geometry.blocks_of(fragment));
+                let any = bitmap.any(0..self.cache.geometry.fragment_blocks());
+                assert_eq!(any, !same, "invariant 4: what is written during a population is noted");
+                if planted::is(Bug::PopulationOverWrites) {
+                    bitmap.set(blocks);
+                } else {
+                    bitmap.invert(blocks);
+                }
                 descriptor.set_state(SlotState::Cached);
                 counters.populations_done.count(1);
+                counters.populations_with_holes.count(u64::from(!same));
             }
             return true;
         }
         let ended =
             if result.is_err() { &counters.populations_failed } else { &counters.populations_aborted };
         ended.count(1);
-        if is_mine {
+        if is_mine && result.is_err() && worker.state.get() == WorkerState::Writing {
+            locked.unmap_refused(slot);
+        } else if is_mine {
             locked.unmap(slot);
         }
         worker.state.set(WorkerState::Ended);

@@ -4,12 +4,13 @@ use crate::cache::Cache;
 use crate::config::BLOCK_BYTES;
 use crate::descriptor::SlotState;
 use crate::geometry::{Part, RequestError};
-use crate::ids::Slot;
+use crate::ids::{CacheId, Slot};
 use crate::planted::{self, Bug};
-use crate::shard::Place;
+use crate::shard::{Locked, Place};
 use crate::statistics::Event;
 
-/// Most pieces of a read that come from different places: a read of more is one of the backing device.
+/// Most runs of pieces of a read, where a run is what comes from the same device: a read of more is one of the
+/// backing device. What the cache device has is a piece for each fragment, so there may be more pieces.
 pub const PIECES_MAX: usize = 16;
 
 /// Where a piece of a read is to come from.
@@ -31,10 +32,17 @@ pub struct Piece {
     pub bytes: u64,
     /// Where it comes from.
     pub source: Source,
+    cache: CacheId,
     volume: usize,
     /// What lay in the slot when the read was planned.
     slot: Slot,
     incarnation: u64,
+}
+
+impl Piece {
+    fn is_cached(&self) -> bool {
+        self.source != Source::Backing
+    }
 }
 
 /// What of a read the cache has.
@@ -50,6 +58,7 @@ pub enum ReadKind {
 
 /// The pieces that are found, and what else is to be said of them.
 struct Plan<'p> {
+    cache: CacheId,
     pieces: &'p mut Vec<Piece>,
     cached: u64,
 }
@@ -63,7 +72,8 @@ impl Plan<'_> {
             }
         }
         let source = Source::Backing;
-        self.pieces.push(Piece { offset, bytes, source, volume, slot: Slot(0), incarnation: 0 });
+        let (cache, slot) = (self.cache, Slot(0));
+        self.pieces.push(Piece { offset, bytes, source, cache, volume, slot, incarnation: 0 });
     }
 }
 
@@ -85,13 +95,15 @@ impl Cache {
         if bytes == 0 {
             return Ok(ReadKind::Hit);
         }
-        let mut plan = Plan { pieces, cached: 0 };
+        let mut plan = Plan { cache: self.id, pieces, cached: 0 };
         for part in self.geometry.parts(volume, offset, bytes) {
             if self.read_part(volume, &part, &mut plan) {
                 self.note_miss(part.fragment);
             }
         }
-        if plan.pieces.len() > PIECES_MAX {
+        // What is cached whole is one run, of however many fragments.
+        let changes = plan.pieces.windows(2).filter(|two| two[0].is_cached() != two[1].is_cached());
+        if changes.count() >= PIECES_MAX {
             self.counters().bypass_read_scattered.count(1);
             plan.pieces.clear();
             plan.cached = 0;
@@ -136,7 +148,7 @@ impl Cache {
             if valid {
                 let source = Source::Cache(self.geometry.slot_offset(slot) + start_byte);
                 let (offset, bytes) = (offset + start_byte, end_byte - start_byte);
-                plan.pieces.push(Piece { offset, bytes, source, volume, slot, incarnation });
+                plan.pieces.push(Piece { offset, bytes, source, cache: self.id, volume, slot, incarnation });
                 plan.cached += bytes;
             } else {
                 past(plan, start_byte, end_byte);
@@ -152,10 +164,14 @@ impl Cache {
 
     /// Whether what was read of a piece counts (invariant 7). If not, it is read from the backing device, at
     /// the piece's offset. What comes from there always counts.
+    ///
+    /// # Panics
+    /// If the piece is another cache's.
     pub fn confirm(&self, piece: &Piece) -> bool {
+        self.assert_own(piece.cache, "a piece");
         let counts = match piece.source {
             Source::Backing => true,
-            Source::Cache(_) => planted::is(Bug::ReadUnconfirmed) || self.still_there(piece, |_| {}),
+            Source::Cache(_) => planted::is(Bug::ReadUnconfirmed) || self.still_there(piece, |_, _| {}),
         };
         if !counts {
             self.counters().bypass_read_unconfirmed.count(1);
@@ -165,16 +181,23 @@ impl Cache {
 
     /// The cache device has not given back a piece: its blocks are valid no more. The piece is read from the
     /// backing device.
+    ///
+    /// # Panics
+    /// If the piece is another cache's.
     pub fn read_failed(&self, piece: &Piece) {
+        self.assert_own(piece.cache, "a piece");
         if piece.source != Source::Backing {
             self.counters().bypass_read_failed.count(1);
-            self.still_there(piece, |part| self.validity(piece.slot).clear(part.touched()));
+            self.still_there(piece, |locked, part| {
+                self.validity(piece.slot).clear(part.touched());
+                locked.leave_if_empty();
+            });
         }
     }
 
     /// Whether the blocks of a piece are those that they were and valid; if so, does something with them
     /// under the lock.
-    fn still_there(&self, piece: &Piece, then: impl Fn(&Part)) -> bool {
+    fn still_there(&self, piece: &Piece, then: impl Fn(&Locked<'_>, &Part)) -> bool {
         self.geometry.parts(piece.volume, piece.offset, piece.bytes).all(|part| {
             let locked = self.lock(part.fragment);
             let descriptor = self.descriptor(piece.slot);
@@ -183,7 +206,7 @@ impl Cache {
                 && descriptor.state() == SlotState::Cached
                 && self.validity(piece.slot).all(part.touched());
             if same {
-                then(&part);
+                then(&locked, &part);
             }
             same
         })

@@ -141,6 +141,18 @@ impl<'c> Locked<'c> {
 
     /// Takes the slot from the fragment. Nothing may be on its way into the slot.
     pub(crate) fn unmap(&self, slot: Slot) {
+        self.separate(slot);
+        self.cache.lock_pools().give_slot(slot);
+    }
+
+    /// The same, where the cache device has refused the fragment.
+    pub(crate) fn unmap_refused(&self, slot: Slot) {
+        self.separate(slot);
+        let pools = self.cache.lock_pools();
+        if planted::is(Bug::RefusedSlotFree) { pools.give_slot(slot) } else { pools.retire_slot(slot) }
+    }
+
+    fn separate(&self, slot: Slot) {
         let descriptor = self.cache.descriptor(slot);
         assert_eq!(self.place(), Place::At(slot), "invariant 1: table and descriptors agree");
         self.cache.validity(slot).clear(0..self.cache.geometry.fragment_blocks());
@@ -151,7 +163,6 @@ impl<'c> Locked<'c> {
         descriptor.incarnation.bump(1);
         descriptor.set_fragment(None);
         descriptor.set_state(SlotState::Free);
-        self.cache.lock_pools().give_slot(slot);
     }
 
     /// A fragment without a valid block, to which nobody writes, leaves: its slot is of use to others, and on

@@ -52,7 +52,11 @@ counters! {
         slots,
         /// Of these, those in use.
         slots_used,
-        /// Parts of writes that are on their way to the cache device.
+        /// Of the others, those that are kept back since the cache device has refused a fragment there: half of
+        /// them all at most.
+        slots_retired,
+        /// Parts of writes that are on their way to the cache device, and parts of writes and discards without
+        /// a copy that are on their way to a backing device.
         flights_used,
         /// Blocks of memory that hold copies of writes.
         copy_blocks_used,
@@ -76,21 +80,21 @@ counters! {
         bypass_read_populating,
         /// Parts of reads to blocks of a cached fragment that are not valid.
         bypass_read_invalid,
-        /// Reads that would have been too many pieces.
+        /// Reads that would have changed between the devices too often.
         bypass_read_scattered,
         /// Pieces whose blocks changed while they were read from the cache device.
         bypass_read_unconfirmed,
         /// Pieces that the cache device did not give back.
         bypass_read_failed,
-        /// Parts of writes that went through: copied to the cache device.
+        /// Parts of writes that went through: of some blocks at least a copy went on its way to the cache device.
         writes_through,
         /// Parts of writes whose fragment was not in the cache.
         bypass_write_absent,
-        /// Parts of writes whose fragment was on its way into the cache, which ended that.
+        /// Parts of writes whose fragment was on its way into the cache.
         bypass_write_populating,
         /// Parts of writes in the mode `around`.
         bypass_write_around,
-        /// Parts of writes for which there was no memory for copies.
+        /// Parts of writes for some of whose blocks there was no memory for copies.
         bypass_write_no_memory,
         /// Parts of writes for which there was no flight.
         bypass_write_no_flight,
@@ -120,7 +124,9 @@ counters! {
         populations_begun,
         /// Fragments that were populated.
         populations_done,
-        /// Populations that a write or a discard ended.
+        /// Of these, those with blocks that were written or discarded meanwhile, so that they are not valid.
+        populations_with_holes,
+        /// Populations that writes and discards ended, of all blocks.
         populations_aborted,
         /// Populations that a device ended.
         populations_failed,

@@ -54,7 +54,7 @@ impl Load {
 impl Cache {
     /// What the throttle goes by just now, and the number of its stage, from 0 on.
     pub fn load(&self) -> (Load, usize) {
-        let load = self.lock_planner().load();
+        let load = self.lock_planner().load(false);
         (load, load.stage(&self.geometry.config().throttle.stages))
     }
 }
@@ -63,26 +63,34 @@ impl LockedPlanner<'_> {
     /// The stage that holds.
     pub(crate) fn stage(&self) -> Stage {
         let stages = &self.cache.geometry.config().throttle.stages;
-        stages[self.load().stage(stages)]
+        stages[self.load(true).stage(stages)]
     }
 
-    pub(crate) fn load(&self) -> Load {
+    /// The window moves on only when a worker looks: `moves`. Who asks otherwise changes nothing.
+    fn load(&self, moves: bool) -> Load {
         let geometry = &self.cache.geometry;
         let sums = sums(&self.cache.region);
         let misses = sums[Event::ReadPartial as usize] + sums[Event::ReadMiss as usize];
         let reads = sums[Event::ReadHit as usize] + misses;
         let window = &self.planner.window;
-        if reads - window.reads.get() >= geometry.config().throttle.window_reads {
-            window.reads_before.set(window.reads.get());
-            window.misses_before.set(window.misses.get());
+        let is_full = reads - window.reads.get() >= geometry.config().throttle.window_reads;
+        let before = if is_full {
+            (&window.reads, &window.misses)
+        } else {
+            (&window.reads_before, &window.misses_before)
+        };
+        let before = (before.0.get(), before.1.get());
+        if is_full && moves {
+            window.reads_before.set(before.0);
+            window.misses_before.set(before.1);
             window.reads.set(reads);
             window.misses.set(misses);
         }
         let slots = u64::from(geometry.slots());
         Load {
-            reads: reads - window.reads_before.get(),
+            reads: reads - before.0,
             // Threads that count meanwhile may have been seen with one and not with the other.
-            misses: misses.saturating_sub(window.misses_before.get()),
+            misses: misses.saturating_sub(before.1),
             slots,
             slots_free: slots - u64::from(self.cache.control().pools.used_slots()),
         }

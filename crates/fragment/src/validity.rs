@@ -51,6 +51,15 @@ impl Validity<'_> {
         }
     }
 
+    /// The blocks of a range that were valid are not, and the others are; nothing behind the range is valid.
+    pub(crate) fn invert(&self, blocks: Range<u32>) {
+        let end = self.0.len() as u32 * u64::BITS;
+        self.clear(blocks.end..end);
+        for (word, mask) in masks(blocks) {
+            self.0[word].set(self.0[word].get() ^ mask);
+        }
+    }
+
     pub(crate) fn all(&self, blocks: Range<u32>) -> bool {
         masks(blocks).all(|(word, mask)| self.0[word].get() & mask == mask)
     }

@@ -2,7 +2,9 @@
 //!
 //! A host begins a write here, writes to the backing device, and ends the write here with what that said.
 //! From the beginning on the blocks are not valid; whether they become so again is up to their flights. The
-//! guest is told by the host as soon as the backing device has answered.
+//! guest is told by the host when the write has been ended here: its next write of the same blocks would
+//! otherwise count as one at a time with this one. The data must not change between the beginning and the
+//! answer of the backing device, since the copy is made at the beginning: the two would differ.
 
 use std::ops::Range;
 
@@ -12,7 +14,7 @@ use crate::descriptor::{Descriptor, SlotState};
 use crate::flight::{FLIGHT_BLOCKS, FLIGHTS_OF_FRAGMENT_MAX, Flight, FlightState};
 use crate::flights::Chain;
 use crate::geometry::{Part, RequestError};
-use crate::ids::{FlightNumber, Fragment, Slot};
+use crate::ids::{CacheId, FlightNumber, Fragment, Slot};
 use crate::jobs::DeviceError;
 use crate::planted::{self, Bug};
 use crate::shard::{Locked, Place};
@@ -22,6 +24,7 @@ use crate::statistics::Event;
 #[derive(Debug)]
 #[must_use = "fragments with writes that were not ended are not populated and do not leave"]
 pub struct WriteToken {
+    cache: CacheId,
     volume: usize,
     offset: u64,
     bytes: u64,
@@ -29,7 +32,7 @@ pub struct WriteToken {
     flights: Option<FlightNumber>,
 }
 
-/// Why no copy is made of a part of a write.
+/// Why no copy is made of a part of a write, or not of all of it.
 enum Bypass {
     Discard,
     Around,
@@ -39,9 +42,21 @@ enum Bypass {
     NoMemory,
 }
 
+/// The flights of a part, and what is to be counted of it.
+#[derive(Default)]
+struct Prepared {
+    /// Empty: nobody will know which blocks the part touches.
+    chain: Chain,
+    bypass: Option<Bypass>,
+    is_copied: bool,
+    /// Blocks that are another write's as well, and blocks that are not covered whole.
+    concurrent: u32,
+    partial: u32,
+}
+
 impl Cache {
     /// Begins a write of `data` at `offset` of a volume. Copies of what the cache has are made here; the host
-    /// then writes to the backing device.
+    /// then writes to the backing device the same bytes, which must not change until that has answered.
     ///
     /// # Errors
     /// If the write does not lie in the volume. Then nothing has begun.
@@ -81,7 +96,7 @@ impl Cache {
             at += length;
             all.append(self, chain);
         }
-        Ok(WriteToken { volume, offset, bytes, flights: all.first })
+        Ok(WriteToken { cache: self.id, volume, offset, bytes, flights: all.first })
     }
 
     /// Takes validity from the blocks of a part, and prepares flights if there is a copy to make. Those that
@@ -104,11 +119,16 @@ impl Cache {
             Place::At(slot) => slot,
         };
         let descriptor = self.descriptor(slot);
+        let is_populating = descriptor.state() == SlotState::Populating;
         if is_write || !planted::is(Bug::DiscardUncounted) {
             descriptor.version.bump(1);
+            if is_populating {
+                // Touched, here: they will not be valid (invariant 4).
+                self.validity(slot).set(part.touched());
+            }
         }
         descriptor.writes.raise(1);
-        if descriptor.state() == SlotState::Populating {
+        if is_populating {
             descriptor.untracked.raise(1);
             if is_write {
                 counters.bypass_write_populating.count(1);
@@ -129,99 +149,123 @@ impl Cache {
         // Before others lose the blocks, since it matters who has them now.
         let prepared = self.prepare(part, slot, descriptor, is_write);
         self.supersede(descriptor, &part.touched());
-        match prepared {
-            Ok(chain) => {
-                self.link(descriptor, chain);
-                counters.writes_through.count(1);
-                chain
-            }
-            Err(bypass) => {
-                descriptor.untracked.raise(1);
-                match bypass {
-                    Bypass::Discard => {}
-                    Bypass::Around => counters.bypass_write_around.count(1),
-                    Bypass::Untracked => counters.bypass_write_untracked.count(1),
-                    Bypass::Crowded => counters.bypass_write_crowded.count(1),
-                    Bypass::NoFlight => counters.bypass_write_no_flight.count(1),
-                    Bypass::NoMemory => counters.bypass_write_no_memory.count(1),
-                }
-                Chain::default()
-            }
+        self.link(descriptor, prepared.chain);
+        if prepared.chain.first.is_none() {
+            descriptor.untracked.raise(1);
+        }
+        self.count_prepared(&prepared);
+        prepared.chain
+    }
+
+    fn count_prepared(&self, prepared: &Prepared) {
+        let counters = self.counters();
+        if prepared.is_copied {
+            counters.writes_through.count(1);
+        }
+        counters.bypass_block_concurrent.count(prepared.concurrent.into());
+        counters.bypass_block_partial.count(prepared.partial.into());
+        match prepared.bypass {
+            None | Some(Bypass::Discard) => {}
+            Some(Bypass::Around) => counters.bypass_write_around.count(1),
+            Some(Bypass::Untracked) => counters.bypass_write_untracked.count(1),
+            Some(Bypass::Crowded) => counters.bypass_write_crowded.count(1),
+            Some(Bypass::NoFlight) => counters.bypass_write_no_flight.count(1),
+            Some(Bypass::NoMemory) => counters.bypass_write_no_memory.count(1),
         }
     }
 
-    /// The flights of a part, none of them known to others yet; or why there are none.
-    fn prepare(
-        &self,
-        part: &Part,
-        slot: Slot,
-        descriptor: &Descriptor,
-        is_write: bool,
-    ) -> Result<Chain, Bypass> {
-        if !is_write {
-            return Err(Bypass::Discard);
-        }
-        if self.write_mode() == WriteMode::Around {
-            return Err(Bypass::Around);
-        }
-        if descriptor.untracked.get() > 0 && !planted::is(Bug::UntrackedWriteForgotten) {
-            return Err(Bypass::Untracked);
-        }
-        if self.flights(descriptor).nth(FLIGHTS_OF_FRAGMENT_MAX - 1).is_some() {
-            return Err(Bypass::Crowded);
-        }
-        let whole = if planted::is(Bug::PartOfBlockValidates) { part.touched() } else { part.whole() };
+    /// The flights of a part, none of them known to others yet.
+    fn prepare(&self, part: &Part, slot: Slot, descriptor: &Descriptor, is_write: bool) -> Prepared {
+        let bypass = if !is_write {
+            Bypass::Discard
+        } else if self.write_mode() == WriteMode::Around {
+            Bypass::Around
+        } else if self.is_crowded(descriptor) {
+            Bypass::Crowded
+        } else if descriptor.untracked.get() > 0 && !planted::is(Bug::UntrackedWriteForgotten) {
+            Bypass::Untracked
+        } else {
+            return self.prepare_copies(part, slot, descriptor);
+        };
+        // A discard may be of a thousand fragments. It leaves flights to writes, which lose more without.
+        let pools = &self.control().pools;
+        let spares = !is_write && pools.used_flights() >= self.geometry.config().flights / 2;
+        let is_marked = !spares && !self.is_crowded(descriptor);
+        let chain = if is_marked { self.mark(part, slot) } else { Chain::default() };
+        Prepared { chain, bypass: Some(bypass), ..Prepared::default() }
+    }
+
+    fn is_crowded(&self, descriptor: &Descriptor) -> bool {
+        self.flights(descriptor).nth(FLIGHTS_OF_FRAGMENT_MAX - 1).is_some()
+    }
+
+    /// One flight that owes nothing for all of a part, so that it is known which blocks that touches: writes
+    /// of others are copied beside it. No flight, if there is none.
+    fn mark(&self, part: &Part, slot: Slot) -> Chain {
         let mut chain = Chain::default();
+        let number = self.lock_pools().take_flight();
+        if let Some(number) = number {
+            self.flight(number).begin(part.fragment, slot, part.touched());
+            chain.push(self, number);
+        }
+        chain
+    }
+
+    /// Flights with copies of what a part covers whole, as far as there is memory.
+    fn prepare_copies(&self, part: &Part, slot: Slot, descriptor: &Descriptor) -> Prepared {
+        let whole = if planted::is(Bug::PartOfBlockValidates) { part.touched() } else { part.whole() };
+        let mut prepared = Prepared::default();
         let mut chunk = part.touched();
         while chunk.start < chunk.end {
             let end = chunk.end.min(chunk.start + FLIGHT_BLOCKS);
-            let Some(number) = self.lock_pools().take_flight() else {
-                self.give_back(chain);
-                return Err(Bypass::NoFlight);
+            let number = self.lock_pools().take_flight();
+            let Some(number) = number else {
+                self.give_back(prepared.chain);
+                let chain = self.mark(part, slot);
+                return Prepared { chain, bypass: Some(Bypass::NoFlight), ..Prepared::default() };
             };
             let flight = self.flight(number);
             flight.begin(part.fragment, slot, chunk.start..end);
-            chain.push(self, number);
-            if !self.fill(flight, descriptor, &whole) {
-                self.give_back(chain);
-                return Err(Bypass::NoMemory);
-            }
+            prepared.chain.push(self, number);
+            self.fill(flight, descriptor, &whole, &mut prepared);
             chunk.start = end;
         }
-        Ok(chain)
+        prepared
     }
 
-    /// Decides what a new flight owes and finds memory for its copy; false if there is none.
-    fn fill(&self, flight: &Flight, descriptor: &Descriptor, whole: &Range<u32>) -> bool {
-        let counters = self.counters();
+    /// Decides what a new flight owes and finds memory for its copy. Without any it owes nothing.
+    fn fill(&self, flight: &Flight, descriptor: &Descriptor, whole: &Range<u32>, prepared: &mut Prepared) {
         let touched = flight.touched();
         let bits = flight.bits(whole);
         // Which of two writes that the backing device has at a time it carries out last, nobody knows
         // (invariant 5).
-        let pending = self.flights(descriptor).map(|other| self.flight(other)).filter(|one| one.is_pending());
+        let pending = self.flights(descriptor).map(|other| self.flight(other)).filter(|one| {
+            one.is_pending() && (one.copied.get() > 0 || !planted::is(Bug::UncopiedWriteForgotten))
+        });
         let shared = pending.fold(0, |shared, one| shared | flight.bits(&one.touched())) & bits;
         let owed = if planted::is(Bug::ConcurrentWriteValidates) { bits } else { bits & !shared };
-        counters.bypass_block_concurrent.count(shared.count_ones().into());
-        counters.bypass_block_partial.count(u64::from(touched.end - touched.start - bits.count_ones()));
-        if owed == 0 {
-            return true;
+        if owed != 0 {
+            let (from, end) = (whole.start.max(touched.start), whole.end.min(touched.end));
+            let copy = self.lock_pools().take_copies(end - from);
+            let Some(copy) = copy else {
+                prepared.bypass = Some(Bypass::NoMemory);
+                return;
+            };
+            flight.copied_from.set(from);
+            flight.copied.set(end - from);
+            flight.copy.set(copy);
+            flight.owed.set(owed);
+            flight.set_state(FlightState::Filling);
+            prepared.is_copied = true;
         }
-        let (from, end) = (whole.start.max(touched.start), whole.end.min(touched.end));
-        let Some(copy) = self.lock_pools().take_copies(end - from) else {
-            return false;
-        };
-        flight.copied_from.set(from);
-        flight.copied.set(end - from);
-        flight.copy.set(copy);
-        flight.owed.set(owed);
-        flight.set_state(FlightState::Filling);
-        true
+        prepared.concurrent += shared.count_ones();
+        prepared.partial += touched.end - touched.start - bits.count_ones();
     }
 
     /// Blocks are written anew or discarded: earlier writes do not make them valid any more.
     fn supersede(&self, descriptor: &Descriptor, blocks: &Range<u32>) {
-        for number in self.flights(descriptor) {
-            let flight = self.flight(number);
+        let owing = self.flights(descriptor).map(|number| self.flight(number));
+        for flight in owing.filter(|flight| flight.owed.get() != 0) {
             let taken = flight.owed.get() & flight.bits(blocks);
             self.counters().blocks_superseded.count(taken.count_ones().into());
             if !planted::is(Bug::SupersededWriteValidates) {
@@ -248,8 +292,12 @@ impl Cache {
     }
 
     /// Ends a write or a discard with what the backing device said: nothing of it may reach that any more.
+    ///
+    /// # Panics
+    /// If the write is another cache's.
     pub fn write_end(&self, token: WriteToken, result: Result<(), DeviceError>) {
-        let WriteToken { volume, offset, bytes, mut flights } = token;
+        let WriteToken { cache, volume, offset, bytes, mut flights } = token;
+        self.assert_own(cache, "a write");
         if result.is_err() {
             self.counters().backing_failed.count(1);
         }

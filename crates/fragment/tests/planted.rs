@@ -13,6 +13,8 @@ mod world;
 
 /// Noticed below: it takes a read, a failure and another write of the same block within the time of the read.
 const BY_HAND: Bug = Bug::FailureUnseenByReaders;
+/// Noticed elsewhere: by `foreign`, which has two caches, and by `failures`, as nothing is stale for it.
+const ELSEWHERE: [Bug; 2] = [Bug::ForeignTaken, Bug::RefusedSlotFree];
 
 const STEPS: u64 = 6000;
 /// Seeds within which each is noticed; the last to be noticed needs 7.
@@ -41,7 +43,7 @@ fn noticed(bug: Bug) -> Option<(u64, String)> {
 #[test]
 fn every_fault_is_noticed() {
     let mut unnoticed = Vec::new();
-    for &bug in Bug::ALL.iter().filter(|&&bug| bug != BY_HAND) {
+    for &bug in Bug::ALL.iter().filter(|&&bug| bug != BY_HAND && !ELSEWHERE.contains(&bug)) {
         match noticed(bug) {
             Some((seed, how)) => println!("{bug:?} (invariant {}): seed {seed}: {how}", bug.invariant()),
             None => unnoticed.push(bug),

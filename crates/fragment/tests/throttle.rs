@@ -239,3 +239,37 @@ fn nothing_leaves_that_is_being_written_to() {
     }
     assert_eq!(host.statistics().evictions, 1);
 }
+
+/// Who asks for the load again and again changes nothing.
+#[test]
+fn asking_for_the_load_does_not_move_its_window() {
+    let mut config = small(200, &[400]);
+    config.throttle.window_reads = 10;
+    let loads = [true, false].map(|asks| {
+        let host = missed(&config, 5);
+        for fragment in 5..25 {
+            host.kind(0, fragment * FRAGMENT, 1);
+            if asks {
+                host.cache.load();
+            }
+        }
+        host.cache.load()
+    });
+    assert_eq!(loads[0], loads[1]);
+}
+
+/// Copies that never end do not keep population away.
+#[test]
+fn population_goes_on_beside_copies() {
+    let mut host = Host::new(&small(2, &[2]));
+    host.populate(0, 0);
+    host.kind(0, FRAGMENT, 1);
+    for round in 0..100 {
+        host.write(0, 0, &[round; 4096]);
+        let Next::Job(mut job) = host.cache.next_job(host.now) else { panic!("there is a copy") };
+        host::carry_out(&mut job, &host.backing, &mut host.flash);
+        host.cache.done(job, Ok(()));
+        host.now += 100 * MS;
+    }
+    assert_eq!(host.statistics().populations_done, 2);
+}

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use host::{BLOCK, Host, carry_out, small};
-use mezzanine_fragment::{DeviceError, Job, ReadKind, Source, WriteMode};
+use mezzanine_fragment::{DeviceError, Job, ReadKind, Source, WriteMode, WriteToken};
 
 mod host;
 
@@ -169,6 +169,79 @@ fn a_fragment_has_so_many_flights_and_no_more() {
     assert_eq!(host.kind(0, 2 * BLOCK, 30 * BLOCK), ReadKind::Hit);
 }
 
+/// Writes blocks 8 to 23 one after the other, each begun before the one before has ended, so that `first` and
+/// the fragment are never without a write. How many of them became valid.
+fn overlapping(host: &mut Host, first: WriteToken) -> usize {
+    let mut before = first;
+    for block in 8..24 {
+        let token = host.cache.write_begin(0, block * BLOCK, &blocks(1, block as u8)).unwrap();
+        host.cache.write_end(before, Ok(()));
+        host.backing[0][(block * BLOCK) as usize..][..BLOCK as usize].fill(block as u8);
+        before = token;
+        host.work();
+    }
+    host.cache.write_end(before, Ok(()));
+    host.work();
+    (8..24).filter(|block| host.cache.location(0, block * BLOCK).is_some()).count()
+}
+
+/// What has no copy is known by its blocks: others are copied beside it.
+#[test]
+fn a_write_without_a_copy_touches_its_own_blocks_alone() {
+    // A discard, a write in the other mode, and one for which there is no memory.
+    let mut host = cached();
+    let token = host.cache.discard_begin(0, 0, 8 * BLOCK).unwrap();
+    assert_eq!(overlapping(&mut host, token), 16);
+    host.cache.set_write_mode(WriteMode::Around);
+    let token = host.cache.write_begin(0, 0, &blocks(8, 0)).unwrap();
+    host.cache.set_write_mode(WriteMode::Through);
+    assert_eq!(overlapping(&mut host, token), 16);
+    let mut config = small(1, &[1]);
+    config.copy_bytes = 16 * BLOCK;
+    let mut host = Host::new(&config);
+    host.populate(0, 0);
+    let token = host.cache.write_begin(0, 0, &blocks(17, 0)).unwrap();
+    assert_eq!(host.statistics().bypass_write_no_memory, 1);
+    assert_eq!(overlapping(&mut host, token), 15, "but for the one that was written at a time with it");
+    assert_eq!(host.statistics().bypass_write_untracked, 0);
+    assert_eq!(host.statistics().flights_used, 0);
+}
+
+/// A write for which there is no flight is forgotten when it has ended, and not when the fragment has a moment
+/// without any write.
+#[test]
+fn a_write_without_a_flight_does_not_outlast_itself() {
+    let mut config = small(1, &[1]);
+    config.flights = 3;
+    let mut host = Host::new(&config);
+    host.populate(0, 0);
+    for block in 0..3 {
+        host.write(0, block * BLOCK, &blocks(1, 0));
+    }
+    let token = host.cache.write_begin(0, 3 * BLOCK, &blocks(1, 0)).unwrap();
+    host.work();
+    assert_eq!(host.statistics().bypass_write_no_flight, 1);
+    assert_eq!(overlapping(&mut host, token), 15, "but for the one that begins beside it");
+}
+
+/// A discard of everything leaves flights to writes.
+#[test]
+fn a_discard_takes_half_of_the_flights_at_most() {
+    let mut config = small(8, &[8]);
+    config.flights = 4;
+    let mut host = Host::new(&config);
+    for fragment in 0..8 {
+        host.populate(0, fragment * FRAGMENT);
+    }
+    let token = host.cache.discard_begin(0, 0, 7 * FRAGMENT).unwrap();
+    assert_eq!(host.statistics().flights_used, 2);
+    host.write(0, 7 * FRAGMENT, &blocks(1, 1));
+    host.cache.write_end(token, Ok(()));
+    host.work();
+    assert_eq!(host.kind(0, 7 * FRAGMENT, BLOCK), ReadKind::Hit);
+    assert_eq!((host.statistics().fragments_emptied, host.statistics().flights_used), (7, 0));
+}
+
 /// "If a mapped fragment exists in the flash cache, the written pages are invalidated."
 #[test]
 fn write_around_makes_holes_that_nobody_fills() {
@@ -299,4 +372,18 @@ fn a_long_write_is_copied_whole() {
     let statistics = host.statistics();
     assert_eq!(statistics.async_bytes_written, (2 << 20) - 2 * BLOCK);
     assert_eq!((statistics.flights_used, statistics.copy_blocks_used), (0, 0));
+}
+
+/// As many pieces as fragments are no reason to go to the backing device.
+#[test]
+fn a_long_read_of_what_is_cached_comes_from_the_cache() {
+    let mut host = Host::new(&small(20, &[20]));
+    for fragment in 0..20 {
+        host.populate(0, fragment * FRAGMENT);
+    }
+    assert_eq!(host.kind(0, 0, 20 * FRAGMENT), ReadKind::Hit);
+    assert_eq!(host.statistics().bypass_read_scattered, 0);
+    // What is not copied is not counted as what went through.
+    host.write(0, 512, &[1; 512]);
+    assert_eq!(host.statistics().writes_through, 0);
 }

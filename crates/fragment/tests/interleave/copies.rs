@@ -50,14 +50,22 @@ fn beside() {
     cached(16).run(2, &[low, high, READ]);
 }
 
-/// Memory for one block: of the longer write there is no copy, and nobody knows which blocks it touches.
+const LONG: Thread = |world| world.write(0, 0, 3);
+const SHORT: Thread = |world| {
+    world.write(0, 1, 1);
+    world.write(0, 2, 1);
+};
+
+/// Memory for one block: of the longer write there is no copy.
 fn without_memory() {
-    let long: Thread = |world| world.write(0, 0, 3);
-    let short: Thread = |world| {
-        world.write(0, 1, 1);
-        world.write(0, 2, 1);
-    };
-    cached(1).run(2, &[long, short, READ]);
+    cached(1).run(2, &[LONG, SHORT, READ]);
+}
+
+/// One flight: of the write that comes second nobody knows which blocks it touches.
+fn without_flights() {
+    let world = World::with_flights(1, 1, 16, 1);
+    world.populate(0);
+    world.run(2, &[LONG, SHORT, READ]);
 }
 
 fn discarded() {
@@ -90,6 +98,11 @@ fn writes_without_memory_for_a_copy() {
 }
 
 #[test]
+fn writes_without_flights() {
+    check(without_flights);
+}
+
+#[test]
 fn a_discard_of_what_is_written() {
     check(discarded);
 }
@@ -117,7 +130,12 @@ fn writes_at_a_time_that_make_blocks_valid_are_noticed() {
 
 #[test]
 fn a_write_that_nobody_tracks_is_noticed() {
-    finds(Bug::UntrackedWriteForgotten, without_memory, 5000);
+    finds(Bug::UntrackedWriteForgotten, without_flights, 5000);
+}
+
+#[test]
+fn a_write_without_a_copy_that_is_forgotten_is_noticed() {
+    finds(Bug::UncopiedWriteForgotten, without_memory, 5000);
 }
 
 #[test]

@@ -37,13 +37,17 @@ fn value_of(page: &[u8]) -> u64 {
 impl World {
     /// So many volumes on a cache device that has room for so many of them, and copies of so many blocks.
     pub(crate) fn new(volumes: u64, slots: u64, copies: u64) -> Self {
+        Self::with_flights(volumes, slots, copies, 8)
+    }
+
+    pub(crate) fn with_flights(volumes: u64, slots: u64, copies: u64, flights: u32) -> Self {
         explore(false);
         let mut config = Config::new(slots * FRAGMENT, &vec![BLOCKS * BLOCK; volumes as usize]);
         config.fragment_bytes = FRAGMENT;
         config.shards = 2;
         config.population_workers = 2;
         config.copy_bytes = copies * BLOCK;
-        config.flights = 8;
+        config.flights = flights;
         config.throttle.stages =
             [2, 2, 2].map(|workers| Stage { workers, miss_percent: 0, free_percent: 0, period_ms: 1 });
         Self {

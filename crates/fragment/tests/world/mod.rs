@@ -63,7 +63,7 @@ pub(crate) fn small(seed: u64) -> Geometry {
     config.population_workers = 1 + (seed % 3) as u32;
     config.writes_heat = seed % 2 == 0;
     config.copy_bytes = if seed % 5 == 0 { 8 * 4096 } else { 256 * 4096 };
-    config.flights = if seed % 7 == 0 { 3 } else { 64 };
+    config.flights = if seed % 7 == 0 { 1 } else { 64 };
     config.throttle.stages =
         [8, 4, 2].map(|workers| Stage { workers, miss_percent: 0, free_percent: 0, period_ms: 1 });
     config.geometry().expect("a geometry that can be used")
