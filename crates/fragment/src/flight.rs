@@ -61,8 +61,8 @@ states! {
     }
 }
 
-/// A part of a write, of blocks of one fragment. Bit `n` of a mask is the block `first + n`. One that has never
-/// owed anything says which blocks are being written, and may be of more than 64.
+/// A part of a write, of blocks of one fragment. Bit `n` of a mask is the block `first + n`. One that has
+/// never owed anything says which blocks are being written, and may be of more than 64.
 #[repr(C)]
 pub(crate) struct Flight {
     /// Blocks that are to become valid.

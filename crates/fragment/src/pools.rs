@@ -100,9 +100,9 @@ impl LockedPools<'_> {
         self.pools.used_slots.lower(1);
     }
 
-    /// Keeps a slot back that the cache device has refused a fragment in, so that it is not the next one to be
-    /// taken again. At most half of the slots are kept: when there are more, the one that was refused first is
-    /// free again, since a device that has failed for a while works again.
+    /// Keeps a slot back that the cache device has refused a fragment in, so that it is not the next one to
+    /// be taken again. At most half of the slots are kept: when there are more, the one that was refused
+    /// first is free again, since a device that has failed for a while works again.
     pub(crate) fn retire_slot(&self, slot: Slot) {
         self.cache.descriptor(slot).set_state(SlotState::Retired);
         self.cache.descriptor(slot).flights.set(None);

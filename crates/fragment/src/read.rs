@@ -9,8 +9,8 @@ use crate::planted::{self, Bug};
 use crate::shard::{Locked, Place};
 use crate::statistics::Event;
 
-/// Most runs of pieces of a read, where a run is what comes from the same device: a read of more is one of the
-/// backing device. What the cache device has is a piece for each fragment, so there may be more pieces.
+/// Most runs of pieces of a read, where a run is what comes from the same device: a read of more is one of
+/// the backing device. What the cache device has is a piece for each fragment, so there may be more pieces.
 pub const PIECES_MAX: usize = 16;
 
 /// Where a piece of a read is to come from.

@@ -52,11 +52,11 @@ counters! {
         slots,
         /// Of these, those in use.
         slots_used,
-        /// Of the others, those that are kept back since the cache device has refused a fragment there: half of
-        /// them all at most.
+        /// Of the others, those that are kept back since the cache device has refused a fragment there: half
+        /// of them all at most.
         slots_retired,
-        /// Parts of writes that are on their way to the cache device, and parts of writes and discards without
-        /// a copy that are on their way to a backing device.
+        /// Parts of writes that are on their way to the cache device, and parts of writes and discards
+        /// without a copy that are on their way to a backing device.
         flights_used,
         /// Blocks of memory that hold copies of writes.
         copy_blocks_used,
@@ -86,7 +86,8 @@ counters! {
         bypass_read_unconfirmed,
         /// Pieces that the cache device did not give back.
         bypass_read_failed,
-        /// Parts of writes that went through: of some blocks at least a copy went on its way to the cache device.
+        /// Parts of writes that went through: of some blocks at least a copy went on its way to the cache
+        /// device.
         writes_through,
         /// Parts of writes whose fragment was not in the cache.
         bypass_write_absent,

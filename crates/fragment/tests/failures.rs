@@ -68,7 +68,8 @@ fn half_of_the_slots_are_retired_at_most() {
     assert_eq!(host.statistics().slots_used, 1);
 }
 
-/// What is left of a fragment that the cache device does not give back is nothing: its slot is of use to others.
+/// What is left of a fragment that the cache device does not give back is nothing: its slot is of use to
+/// others.
 #[test]
 fn a_fragment_leaves_with_the_last_block_that_cannot_be_read() {
     let mut host = Host::new(&small(1, &[1]));

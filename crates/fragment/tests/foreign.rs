@@ -8,7 +8,8 @@ use mezzanine_fragment::{DeviceError, Job, Next};
 
 mod host;
 
-/// Two caches that are at the same step of everything, so that the numbers of what they hand out are the same.
+/// Two caches that are at the same step of everything, so that the numbers of what they hand out are the
+/// same.
 fn two() -> [Host; 2] {
     [0, 1].map(|_| {
         let mut host = Host::new(&small(2, &[4]));

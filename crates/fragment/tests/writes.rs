@@ -207,8 +207,8 @@ fn a_write_without_a_copy_touches_its_own_blocks_alone() {
     assert_eq!(host.statistics().flights_used, 0);
 }
 
-/// A write for which there is no flight is forgotten when it has ended, and not when the fragment has a moment
-/// without any write.
+/// A write for which there is no flight is forgotten when it has ended, and not when the fragment has a
+/// moment without any write.
 #[test]
 fn a_write_without_a_flight_does_not_outlast_itself() {
     let mut config = small(1, &[1]);
