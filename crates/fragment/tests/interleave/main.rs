@@ -7,6 +7,12 @@
 #[path = "../../../engine/tests/interleave/orders.rs"]
 mod orders;
 
+use mezzanine_fragment::planted;
+
+/// Of an order of a model here.
+const COST: u64 = 1;
+
+#[path = "../../../engine/tests/interleave/schedules.rs"]
 mod schedules;
 
 #[path = "../world/history.rs"]
