@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use mezzanine_sim::crash::volume::{Scenario, World};
-use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind, Terms, server};
+use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind, Outcome, Terms, server};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
 const STORIES: [(u64, &str); 53] = [
@@ -324,9 +324,24 @@ fn worlds_with_runners_that_were_wrong_once_are_right() {
     }
 }
 
-/// What happened in a part of a world with several runners: the seed, the cuts, what is left out, what alone
-/// happens, and what it was.
-const PARTS_OF_RUNNERS: [(u64, u64, &str, &str, &str); 1] = [(
+/// A part of a world: the seed, the cuts, what is left out, what alone happens, and what it was.
+type Part = (u64, u64, &'static str, &'static str, &'static str);
+
+/// Leads these lives again, in which the power still fails and nothing is wrong any more.
+fn are_right(kind: Kind, parts: &[Part]) -> Vec<Outcome> {
+    let lives = parts.iter().map(|(seed, cuts, without, only, story)| {
+        let without = without.split(',').map(|name| name.parse().unwrap()).collect();
+        let terms = Terms { without, only: Some(only.parse().unwrap()), ..Terms::default() };
+        let outcome = kind.run(*seed, *cuts, &terms);
+        assert!(outcome.violation.is_none(), "{story}:\n{:?}", outcome.violation);
+        assert!(outcome.cuts > 0, "of seed {seed} nothing is left: the excerpt is of another version");
+        outcome
+    });
+    lives.collect()
+}
+
+/// What happened in a part of a world with several runners.
+const PARTS_OF_RUNNERS: [Part; 1] = [(
     271_828_321_871,
     2,
     "guards,later,runners,ages",
@@ -337,12 +352,7 @@ const PARTS_OF_RUNNERS: [(u64, u64, &str, &str, &str); 1] = [(
 
 #[test]
 fn parts_of_worlds_with_runners_that_were_wrong_once_are_right() {
-    for (seed, cuts, without, only, story) in PARTS_OF_RUNNERS {
-        let without = without.split(',').map(|name| name.parse().unwrap()).collect();
-        let terms = Terms { without, only: Some(only.parse().unwrap()), ..Terms::default() };
-        let outcome = World::of_runners(seed, &terms).live(cuts);
-        assert!(outcome.violation.is_none(), "{story}:\n{:?}", outcome.violation);
-    }
+    are_right(Kind::Runners, &PARTS_OF_RUNNERS);
 }
 
 /// As above, in worlds of servers.
@@ -449,8 +459,8 @@ fn worlds_of_histories_that_were_wrong_once_are_right() {
     }
 }
 
-/// What happened in a part of such a world, as above for runners.
-const PARTS_OF_HISTORIES: [(u64, u64, &str, &str, &str); 3] = [
+/// The same of such a world.
+const PARTS_OF_HISTORIES: [Part; 3] = [
     (
         77_001_153_786,
         4,
@@ -479,17 +489,12 @@ const PARTS_OF_HISTORIES: [(u64, u64, &str, &str, &str); 3] = [
 
 #[test]
 fn parts_of_worlds_of_histories_that_were_wrong_once_are_right() {
-    for (seed, cuts, without, only, story) in PARTS_OF_HISTORIES {
-        let without = without.split(',').map(|name| name.parse().unwrap()).collect();
-        let terms = Terms { without, only: Some(only.parse().unwrap()), ..Terms::default() };
-        let outcome = Kind::Histories.run(seed, cuts, &terms);
-        assert!(outcome.coverage.mixes > 0, "nothing was put together");
-        assert!(outcome.violation.is_none(), "{story}:\n{:?}", outcome.violation);
-    }
+    let lives = are_right(Kind::Histories, &PARTS_OF_HISTORIES);
+    assert!(lives.iter().all(|life| life.coverage.mixes > 0), "nothing was put together");
 }
 
-/// What happened in a part of a world, as for runners.
-const PARTS: [(u64, u64, &str, &str, &str); 3] = [
+/// The same of a world of a volume.
+const PARTS: [Part; 3] = [
     (
         123_400_014_871,
         4,
@@ -517,12 +522,7 @@ const PARTS: [(u64, u64, &str, &str, &str); 3] = [
 
 #[test]
 fn parts_of_worlds_that_were_wrong_once_are_right() {
-    for (seed, cuts, without, only, story) in PARTS {
-        let without = without.split(',').map(|name| name.parse().unwrap()).collect();
-        let terms = Terms { without, only: Some(only.parse().unwrap()), ..Terms::default() };
-        let outcome = Kind::Volume.run(seed, cuts, &terms);
-        assert!(outcome.violation.is_none(), "{story}:\n{:?}", outcome.violation);
-    }
+    are_right(Kind::Volume, &PARTS);
 }
 
 #[test]
