@@ -4,7 +4,8 @@
 //! Volumes are cached in *fragments* of 1 MiB: the hottest of those that were missed last are copied to the
 //! cache device in the background (*population*, sections 3.1 and 3.2), and what is written to a cached
 //! fragment follows without anybody waiting for it (*asynchronous write-through*, section 3.3). The volume's
-//! own backing device always has everything; losing the cache device costs time alone.
+//! own backing device always has everything; without the cache device it costs time alone. One that has lost
+//! what it had acknowledged, and comes back, must not be used with the same [`Cache`].
 //!
 //! A [`Cache`] lives in one [`Region`] of memory. The host calls short operations on it ([`Cache::read`] and
 //! [`Cache::confirm`], [`Cache::write_begin`] and [`Cache::write_end`], [`Cache::discard_begin`]), carries
