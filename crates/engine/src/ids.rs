@@ -240,8 +240,23 @@ impl IdRange {
 
 /// A page-sized place on flash, counted from the tier's first one. Not an entry of the directory: where pages
 /// are written in place, an entry says in which frame its page lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame(pub(crate) u32);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Frame(pub(crate) u32);
+
+impl Frame {
+    /// What stands for one in records of pages that lie in the queue itself.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The one with this number, for what is kept as numbers.
+    pub const fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
 
 /// An entry of the directory, counted from the first one. Where pages lie in the queue it is that of the
 /// frame with the same number; in place it says in which frame its page lies.

@@ -122,7 +122,7 @@ pub use directory::second_touch::SecondTouch;
 pub use failure::latch::{Failure, Poisoned};
 pub use format::{LogPosition, RedoPoint};
 pub use groups::{SyncState, SyncTicket};
-pub use ids::{IdRange, PAGE_ID_BYTES, PageId, Position, Sequence, Version};
+pub use ids::{Frame, IdRange, PAGE_ID_BYTES, PageId, Position, Sequence, Version};
 pub use in_place::DiskMark;
 pub use jobs::{
     FlushFlash, Job, JobError, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,

@@ -20,7 +20,7 @@ use crate::directory::second_touch::SecondTouch;
 use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, HOMED, Hashed, REFERENCED, WRITTEN, dirty_since};
 use crate::format::RecordKind;
 use crate::groups::group::{Replaced, Reserve};
-use crate::ids::{EntryNumber, PageId, Position};
+use crate::ids::{EntryNumber, Frame, PageId, Position};
 use crate::layout::HOST_METADATA_BYTES;
 use crate::placement::chosen::placed;
 use crate::placement::{Placement as _, QueuePlacement};
@@ -152,7 +152,7 @@ impl Tier {
             lost: false,
             lsn,
             checksum,
-            home: 0,
+            home: Frame::NONE,
         };
         let older_state = older.map(|entry| directory.state(entry));
         let mut flags = if through { 0 } else { dirty_since(self.inherited_since(older_state, oldest)) };
@@ -240,7 +240,7 @@ impl Tier {
             lost: false,
             lsn,
             checksum,
-            home: 0,
+            home: Frame::NONE,
         };
         let Some(place) = self.append(kind, None, Reserve::Foreground, None) else {
             counters.dropped_busy.count(1);

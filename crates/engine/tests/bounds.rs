@@ -15,8 +15,8 @@ use common::{Flash, Host, page};
 use mezzanine_engine::format::{Age, Record, RecordKind, SegmentHeader, SlotEntry, SlotHead, Superblock};
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_engine::{
-    Design, HOST_METADATA_BYTES, IdRange, PageId, Position, RecoveryError, Sequence, StageIn, StageKind,
-    SyncMode, TierConfig, Version,
+    Design, Frame, HOST_METADATA_BYTES, IdRange, PageId, Position, RecoveryError, Sequence, StageIn,
+    StageKind, SyncMode, TierConfig, Version,
 };
 
 mod common;
@@ -295,6 +295,7 @@ fn impossible_numbers_are_damage() -> bool {
         };
         let slot =
             SlotEntry { id: PageId::volume(1, 2), checksum: 3, epoch: 1, version: age.version, lsn: 5 };
+        let home = Frame::from_number(1);
         let head = SlotHead { epoch: 1, number: age.generation, host_metadata: [0; HOST_METADATA_BYTES] };
         [
             whole(&header(&Age { segment: age.segment, ..last })),
@@ -306,7 +307,7 @@ fn impossible_numbers_are_damage() -> bool {
             known(group(Position::from_number(1), age.sequence)),
             known(tombstone(age.version, 1)),
             known(tombstone(Version::from_number(1), age.epoch)),
-            SlotEntry::decode(&slot.encode(&[7; 16], 1), &[7; 16], 1).is_some(),
+            SlotEntry::decode(&slot.encode(&[7; 16], home), &[7; 16], home).is_some(),
             SlotHead::decode(&head.encode(&[7; 16]), &[7; 16]).is_some(),
         ]
     };

@@ -4,7 +4,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer};
 
 use super::plausible;
 use crate::bounds::{Bound, VERSION_BITS};
-use crate::ids::{IdRange, PAGE_ID_BYTES, PageId, Position, Sequence, Version};
+use crate::ids::{Frame, IdRange, PAGE_ID_BYTES, PageId, Position, Sequence, Version};
 
 /// Size of a record in bytes.
 pub const RECORD_BYTES: usize = 48;
@@ -37,7 +37,7 @@ pub enum RecordKind {
         checksum: u32,
         /// Where the page lies if the design writes in place; then the group may just say so once more.
         /// Otherwise 0.
-        home: u32,
+        home: Frame,
     },
     /// Every version of these pages appended before is gone.
     Tombstone(IdRange),
@@ -121,11 +121,11 @@ impl Record {
                 flags: if *dirty { FLAG_DIRTY } else { 0 }
                     | if *second_chance { FLAG_SECOND_CHANCE } else { 0 }
                     | if *lost { FLAG_LOST } else { 0 },
-                shift: (home >> 16) as u8,
-                home: (home >> 24) as u8,
+                shift: (home.0 >> 16) as u8,
+                home: (home.0 >> 24) as u8,
                 number: *lsn,
                 // A version takes the bits below; in a page's record the lower half of its home those above.
-                version: self.version.number() | u64::from(home & 0xFFFF) << VERSION_BITS,
+                version: self.version.number() | u64::from(home.0 & 0xFFFF) << VERSION_BITS,
                 checksum: *checksum,
                 ..any
             },
@@ -163,7 +163,7 @@ impl Record {
         let mut fields = Fields::default();
         fields.show(&mut Reader(bytes));
         let Fields { id, kind, flags, shift, home, number, mut version, epoch, checksum } = fields;
-        let home = u32::from(home) << 24 | u32::from(shift) << 16 | (version >> VERSION_BITS) as u32;
+        let home = Frame(u32::from(home) << 24 | u32::from(shift) << 16 | (version >> VERSION_BITS) as u32);
         if kind == KIND_PAGE {
             version &= (1 << VERSION_BITS) - 1;
         }
@@ -218,7 +218,7 @@ mod tests {
             lost: true,
             lsn: 0x1112_1314_1516_1718,
             checksum: 0x2122_2324,
-            home: 0x3132_3334,
+            home: Frame(0x3132_3334),
         };
         let page = Record { kind, epoch: 0x4142_4344, version: Version::from_number(0x5152_5354_5556) };
         assert_eq!(
@@ -262,7 +262,7 @@ mod tests {
                 lost: true,
                 lsn: 77,
                 checksum: 0xDEAD_BEEF,
-                home: 0x1234_5678,
+                home: Frame(0x1234_5678),
             },
             RecordKind::Tombstone(IdRange::blocks(3, 4, 5)),
             RecordKind::Void,

@@ -9,7 +9,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, put_at};
 
 use super::plausible;
 use crate::bounds::Bound;
-use crate::ids::{PAGE_ID_BYTES, PageId, Version};
+use crate::ids::{Frame, PAGE_ID_BYTES, PageId, Version};
 use crate::layout::HOST_METADATA_BYTES;
 
 /// Size of a slot in bytes.
@@ -51,7 +51,7 @@ impl SlotEntry {
     }
 
     /// The bytes of the slot of `home`. An invalid slot is all zeros.
-    pub fn encode(&self, tier_uuid: &[u8; 16], home: u32) -> [u8; SLOT_BYTES] {
+    pub fn encode(&self, tier_uuid: &[u8; 16], home: Frame) -> [u8; SLOT_BYTES] {
         let mut out = [0; SLOT_BYTES];
         { *self }.show(&mut Writer::new(&mut out));
         let checksum = checksum(&out, tier_uuid, home);
@@ -60,7 +60,7 @@ impl SlotEntry {
     }
 
     /// Reads the slot of `home`; `None` if it is not valid.
-    pub fn decode(bytes: &[u8; SLOT_BYTES], tier_uuid: &[u8; 16], home: u32) -> Option<Self> {
+    pub fn decode(bytes: &[u8; SLOT_BYTES], tier_uuid: &[u8; 16], home: Frame) -> Option<Self> {
         if bytes[CHECKSUM_AT..] != checksum(bytes, tier_uuid, home).to_le_bytes() {
             return None;
         }
@@ -71,8 +71,8 @@ impl SlotEntry {
     }
 }
 
-fn checksum(slot: &[u8; SLOT_BYTES], tier_uuid: &[u8; 16], home: u32) -> u32 {
-    let of_home = crc32c::crc32c_append(crc32c::crc32c(tier_uuid), &home.to_le_bytes());
+fn checksum(slot: &[u8; SLOT_BYTES], tier_uuid: &[u8; 16], home: Frame) -> u32 {
+    let of_home = crc32c::crc32c_append(crc32c::crc32c(tier_uuid), &home.0.to_le_bytes());
     crc32c::crc32c_append(of_home, &slot[..CHECKSUM_AT])
 }
 
@@ -131,15 +131,15 @@ mod tests {
             version: Version::from_number(77),
             lsn: 5,
         };
-        let bytes = slot.encode(&[7; 16], 12);
-        assert_eq!(SlotEntry::decode(&bytes, &[7; 16], 12), Some(slot));
-        assert_eq!(SlotEntry::decode(&bytes, &[7; 16], 13), None, "another home");
-        assert_eq!(SlotEntry::decode(&bytes, &[8; 16], 12), None, "another tier");
-        assert_eq!(SlotEntry::decode(&[0; SLOT_BYTES], &[7; 16], 0), None, "an invalid slot");
+        let bytes = slot.encode(&[7; 16], Frame(12));
+        assert_eq!(SlotEntry::decode(&bytes, &[7; 16], Frame(12)), Some(slot));
+        assert_eq!(SlotEntry::decode(&bytes, &[7; 16], Frame(13)), None, "another home");
+        assert_eq!(SlotEntry::decode(&bytes, &[8; 16], Frame(12)), None, "another tier");
+        assert_eq!(SlotEntry::decode(&[0; SLOT_BYTES], &[7; 16], Frame(0)), None, "an invalid slot");
         for at in 0..SLOT_BYTES {
             let mut damaged = bytes;
             damaged[at] ^= 1;
-            assert_eq!(SlotEntry::decode(&damaged, &[7; 16], 12), None, "byte {at}");
+            assert_eq!(SlotEntry::decode(&damaged, &[7; 16], Frame(12)), None, "byte {at}");
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::evict::Leave;
 use super::{HomeState, Homes, InPlace, NEVER_WRITTEN};
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
-use crate::ids::{EntryNumber, Position};
+use crate::ids::{EntryNumber, Frame, Position};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -38,30 +38,30 @@ impl Homes<'_> {
     }
 
     /// Notes that the page of a home was written to disk, where the list has room.
-    fn push_written(&self, home: u32) {
+    fn push_written(&self, home: Frame) {
         debug_assert!(
             self.unsynced() < self.written.len() as u64 || planted::is(Bug::WrittenListOverrun),
             "more pages are written to disk and unsynced than the list has places"
         );
         let end = self.control.written_end.bump(1);
         self.home(home).written.store(number_of(end), Relaxed);
-        self.written[(end % self.written.len() as u64) as usize].store(home, Relaxed);
+        self.written[(end % self.written.len() as u64) as usize].set(home);
     }
 
     /// Whether the page of a home, as it is, waits in the list of written pages for a sync.
-    fn is_unsynced(&self, home: u32) -> bool {
+    fn is_unsynced(&self, home: Frame) -> bool {
         let number = self.home(home).written.load(Relaxed);
         let first = self.control.written_first.get();
         let modulus = u64::from(NEVER_WRITTEN);
         let behind = (u64::from(number) + modulus - u64::from(number_of(first))) % modulus;
-        let listed = || self.written[((first + behind) % self.written.len() as u64) as usize].load(Relaxed);
+        let listed = || self.written[((first + behind) % self.written.len() as u64) as usize].get();
         number != NEVER_WRITTEN && behind < self.unsynced() && listed() == home
     }
 
     /// The page of a home, which leaves or was to be cleaned, is on disk already: the next sync is to make it
     /// clean. One that waits for that is not listed again: the sync under way may cover it, and a drain
     /// counts on that.
-    fn await_sync(&self, home: u32) {
+    fn await_sync(&self, home: Frame) {
         if !self.is_unsynced(home) || planted::is(Bug::WrittenListedAgain) {
             self.push_written(home);
         }
@@ -170,7 +170,7 @@ impl InPlace<'_> {
     }
 
     /// What is to be done for the page of a home that is USED or LEAVING. Under the lock of the homes.
-    fn step_for(&self, home: u32) -> Step {
+    fn step_for(&self, home: Frame) -> Step {
         let homes = self.homes();
         let entry = homes.home(home).entry();
         let state = self.directory().state(entry);
@@ -264,7 +264,7 @@ impl InPlace<'_> {
         };
         while placed.written_first.get() < covered {
             let first = placed.written_first.get();
-            let home = homes.written[(first % homes.written.len() as u64) as usize].load(Relaxed);
+            let home = homes.written[(first % homes.written.len() as u64) as usize].get();
             if matches!(homes.state(home), HomeState::Used | HomeState::Leaving) {
                 self.mark_synced(home, number_of(first));
             }
@@ -274,7 +274,7 @@ impl InPlace<'_> {
     }
 
     /// The page of `home` is clean if what was written last of it is the entry `number` of the list.
-    fn mark_synced(&self, home: u32, number: u32) {
+    fn mark_synced(&self, home: Frame, number: u32) {
         let homes = self.homes();
         let directory = self.directory();
         let id = directory.id(homes.home(home).entry());

@@ -1,11 +1,9 @@
 //! Pages leave: the policy names them ahead of need, and a clean one is let go at once.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use super::{HomeState, Homes, InPlace};
 use crate::directory::{DIRTY, VALID};
 use crate::groups::group::Reserve;
-use crate::ids::IdRange;
+use crate::ids::{Frame, IdRange};
 use crate::placement::{Step, Tried};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::Load;
@@ -39,22 +37,22 @@ impl Homes<'_> {
     }
 
     /// Lists a page that is to leave; false if the list is full.
-    pub(super) fn push_leaving(&self, home: u32) -> bool {
+    pub(super) fn push_leaving(&self, home: Frame) -> bool {
         let (first, end) = (self.control.leaving_first.get(), self.control.leaving_end.get());
         let count = self.leaving.len() as u64;
         if end - first == count {
             return false;
         }
-        self.leaving[(end % count) as usize].store(home, Relaxed);
+        self.leaving[(end % count) as usize].set(home);
         self.control.leaving_end.set(end + 1);
         true
     }
 
     /// The first of the list that is still to leave; and takes it off the list.
-    pub(super) fn pop_leaving(&self) -> Option<u32> {
+    pub(super) fn pop_leaving(&self) -> Option<Frame> {
         while self.control.leaving_first.get() < self.control.leaving_end.get() {
             let first = self.control.leaving_first.bump(1);
-            let home = self.leaving[(first % self.leaving.len() as u64) as usize].load(Relaxed);
+            let home = self.leaving[(first % self.leaving.len() as u64) as usize].get();
             if self.state(home) == HomeState::Leaving {
                 return Some(home);
             }
@@ -130,7 +128,7 @@ impl InPlace<'_> {
     }
 
     /// Lets a LEAVING page go if it is clean; otherwise, or if there is no room for its tombstone, lists it.
-    pub(super) fn let_go(&self, home: u32) -> Leave {
+    pub(super) fn let_go(&self, home: Frame) -> Leave {
         let homes = self.homes();
         // Nothing is appended behind the last sync of a host that leaves the tier.
         if self.control().draining.get() == 0 && self.dismiss(home) {
@@ -146,7 +144,7 @@ impl InPlace<'_> {
 
     /// The page of a LEAVING home stays for now: it is a page like others again, which the policy names in
     /// its turn. Under the lock of the homes.
-    pub(super) fn stays(&self, home: u32) {
+    pub(super) fn stays(&self, home: Frame) {
         let homes = self.homes();
         let entry = homes.home(home).entry();
         let directory = self.directory();
@@ -156,7 +154,7 @@ impl InPlace<'_> {
     }
 
     /// Unlinks the page of a LEAVING home if it is clean and its tombstone finds room.
-    fn dismiss(&self, home: u32) -> bool {
+    fn dismiss(&self, home: Frame) -> bool {
         let homes = self.homes();
         let directory = self.directory();
         let id = directory.id(homes.home(home).entry());
@@ -201,7 +199,7 @@ impl InPlace<'_> {
         let _guard = homes.lock(self.owner);
         let placed = homes.control;
         placed.leaving_first.set(placed.leaving_end.get());
-        for home in 0..homes.geometry.homes {
+        for home in homes.all() {
             let entry = homes.home(home).entry();
             match homes.state(home) {
                 HomeState::Leaving => {

@@ -35,8 +35,8 @@
 //! 4. Used homes are in the policy's order, others are not, but for the moment in which the policy's lock is
 //!    held.
 //!
-//! The policy knows *ranks*, `0..homes`, of which each home has one. A rewrite gives the rank of the old home
-//! to the new one: to the policy the page has stayed in its frame, as in the papers.
+//! The policy knows *logical frames*, of which each home is one. A rewrite gives that of the old home to the
+//! new one: to the policy the page has stayed in its frame, as in the papers.
 //!
 //! `Placed::lock` guards everything here. It is taken last: under a shard's lock, the control lock, or none,
 //! and nothing is called under it.
@@ -61,6 +61,7 @@ use std::cell::OnceCell;
 use std::ops::Deref;
 use std::sync::atomic::Ordering::Relaxed;
 
+use order::LogicalFrame;
 pub use slots::DiskMark;
 use slots::{SlotLayout, Slots};
 
@@ -139,9 +140,10 @@ pub(crate) struct Home {
     state: AtomicU32,
     /// The entry of its page's newest record.
     entry: AtomicU32,
-    rank: AtomicU32,
-    /// The home whose rank is this one's index.
-    of_rank: AtomicU32,
+    /// Which logical frame it is.
+    logical: AtomicU32,
+    /// The home that is the logical frame of this one's number.
+    of_logical: FrameWord,
     epoch: AtomicU32,
     /// Number of its page's last entry in the list of pages written to disk, or [`NEVER_WRITTEN`].
     written: AtomicU32,
@@ -149,20 +151,38 @@ pub(crate) struct Home {
     lsn: Word,
 }
 
+/// A frame's number in the region.
+#[repr(transparent)]
+pub(crate) struct FrameWord(AtomicU32);
+
+impl FrameWord {
+    fn get(&self) -> Frame {
+        Frame(self.0.load(Relaxed))
+    }
+
+    fn set(&self, frame: Frame) {
+        self.0.store(frame.0, Relaxed);
+    }
+}
+
 /// A home that becomes free when a group is durable.
 #[repr(C)]
 pub(crate) struct DeferredFree {
     sequence: Word,
-    home: AtomicU32,
+    home: FrameWord,
     _apart: AtomicU32,
 }
 
-shared!(Placed, Home, DeferredFree);
+shared!(Placed, Home, DeferredFree, FrameWord);
 
 impl Home {
     /// The entry of its page's newest record.
     fn entry(&self) -> EntryNumber {
         EntryNumber(self.entry.load(Relaxed))
+    }
+
+    fn logical(&self) -> LogicalFrame {
+        LogicalFrame(self.logical.load(Relaxed))
     }
 
     /// The version of its page.
@@ -221,11 +241,11 @@ impl PlacedLayout {
 pub(crate) struct Homes<'r> {
     pub(crate) control: &'r Placed,
     homes: &'r [Home],
-    of_entries: &'r [AtomicU32],
-    free: &'r [AtomicU32],
+    of_entries: &'r [FrameWord],
+    free: &'r [FrameWord],
     deferred: &'r [DeferredFree],
-    leaving: &'r [AtomicU32],
-    written: &'r [AtomicU32],
+    leaving: &'r [FrameWord],
+    written: &'r [FrameWord],
     /// For designs that have a slot directory.
     slots: Option<Slots<'r>>,
     region: &'r Region,
@@ -251,25 +271,30 @@ impl<'r> Homes<'r> {
         }
     }
 
+    /// All homes, in turn.
+    fn all(&self) -> impl DoubleEndedIterator<Item = Frame> + use<> {
+        (0..self.geometry.homes).map(Frame)
+    }
+
     fn lock(&self, owner: u32) -> Guard<'r> {
         self.control.lock.lock(owner)
     }
 
-    fn home(&self, home: u32) -> &'r Home {
-        &self.homes[home as usize]
+    fn home(&self, home: Frame) -> &'r Home {
+        &self.homes[home.0 as usize]
     }
 
-    fn state(&self, home: u32) -> HomeState {
+    fn state(&self, home: Frame) -> HomeState {
         HomeState::of_code((self.home(home).state.load(Relaxed) & !UNREADABLE).into())
     }
 
-    pub(crate) fn is_unreadable(&self, home: u32) -> bool {
+    pub(crate) fn is_unreadable(&self, home: Frame) -> bool {
         self.home(home).state.load(Relaxed) & UNREADABLE != 0
     }
 
     /// The home that an entry names. Its word is written before the entry is linked.
-    pub(crate) fn of_entry(&self, entry: EntryNumber) -> u32 {
-        self.of_entries[entry.0 as usize].load(Relaxed)
+    pub(crate) fn of_entry(&self, entry: EntryNumber) -> Frame {
+        self.of_entries[entry.0 as usize].get()
     }
 
     fn order(&self) -> Order<'r> {
@@ -291,26 +316,26 @@ impl<'r> Homes<'r> {
         self.control.written_end.get() - self.control.written_first.get()
     }
 
-    fn defer_free(&self, home: u32, sequence: Sequence) {
+    fn defer_free(&self, home: Frame, sequence: Sequence) {
         let control = self.control;
         let deferred = &self.deferred[(control.deferred_end.get() % self.deferred.len() as u64) as usize];
         deferred.sequence.set(sequence.number());
-        deferred.home.store(home, Relaxed);
+        deferred.home.set(home);
         control.deferred_end.bump(1);
     }
 
-    fn push_free(&self, home: u32) {
+    fn push_free(&self, home: Frame) {
         self.set_state(home, HomeState::Free);
-        self.free[self.control.free.bump(1) as usize].store(home, Relaxed);
+        self.free[self.control.free.bump(1) as usize].set(home);
     }
 
     /// Gives a home that is BAD to pages again, one after the other in turn: what is bad for good is so again
     /// and again, and good ones among them come to be used.
     fn give_out_bad(&self) {
         let (first, count) = (self.control.bad_next.get(), u64::from(self.geometry.homes));
-        let mut homes = (first..first + count).map(|home| (home % count) as u32);
+        let mut homes = (first..first + count).map(|home| Frame((home % count) as u32));
         let Some(home) = homes.find(|&home| self.state(home) == HomeState::Bad) else { return };
-        self.control.bad_next.set(u64::from(home) + 1);
+        self.control.bad_next.set(u64::from(home.0) + 1);
         self.control.bad.set(self.control.bad.get() - 1);
         self.home(home).state.store(HomeState::Bad.code() as u32, Relaxed);
         self.push_free(home);
@@ -318,7 +343,7 @@ impl<'r> Homes<'r> {
     }
 
     /// Changes the state of a home.
-    fn set_state(&self, home: u32, state: HomeState) {
+    fn set_state(&self, home: Frame, state: HomeState) {
         let before = self.state(home);
         let unreadable = if self.is_unreadable(home) { UNREADABLE } else { 0 };
         self.home(home).state.store(state.code() as u32 | unreadable, Relaxed);
@@ -330,14 +355,14 @@ impl<'r> Homes<'r> {
     }
 
     /// The page of a home is not in the policy's order any more; nothing of it is remembered.
-    fn remove(&self, home: u32) {
-        let rank = self.home(home).rank.load(Relaxed);
-        self.order().visit(order::Remove(rank));
-        self.remove_dirty(rank);
+    fn remove(&self, home: Frame) {
+        let logical = self.home(home).logical();
+        self.order().visit(order::Remove(logical));
+        self.remove_dirty(logical);
     }
 
-    fn remove_dirty(&self, rank: u32) {
-        if self.dirty_order().is_some_and(|order| order.visit(order::Remove(rank))) {
+    fn remove_dirty(&self, logical: LogicalFrame) {
+        if self.dirty_order().is_some_and(|order| order.visit(order::Remove(logical))) {
             self.control.dirty.set(self.control.dirty.get() - 1);
         }
     }
@@ -391,10 +416,10 @@ impl InPlace<'_> {
     }
 
     /// The home that an entry names.
-    fn home_of(&self, entry: EntryNumber) -> u32 {
+    fn home_of(&self, entry: EntryNumber) -> Frame {
         let positions = self.geometry_in_place.positions as usize;
-        let words: &[AtomicU32] = self.region.slice(self.geometry.layout.placed.of_entries, positions);
-        words[entry.0 as usize].load(Relaxed)
+        let words: &[FrameWord] = self.region.slice(self.geometry.layout.placed.of_entries, positions);
+        words[entry.0 as usize].get()
     }
 
     /// Whether there is a home for a page that comes in. Under the control lock.
@@ -407,12 +432,12 @@ impl InPlace<'_> {
     }
 
     /// Takes a home for a page that comes in. Under the control lock.
-    fn take_home(&self) -> Option<u32> {
+    fn take_home(&self) -> Option<Frame> {
         let homes = self.homes();
         let _guard = homes.lock(self.owner);
         let last = homes.control.free.get().checked_sub(1)?;
         homes.control.free.set(last);
-        let home = homes.free[last as usize].load(Relaxed);
+        let home = homes.free[last as usize].get();
         // A sync that is under way covers the page that was here, not the one that comes.
         if !planted::is(Bug::SyncCoversNextPage) {
             homes.home(home).written.store(NEVER_WRITTEN, Relaxed);
@@ -421,9 +446,9 @@ impl InPlace<'_> {
     }
 
     /// Notes what the record at `entry` says of its page. Under the control lock; the entry is not linked.
-    fn name_home(&self, entry: EntryNumber, home: u32, recorded: Recorded) {
+    fn name_home(&self, entry: EntryNumber, home: Frame, recorded: Recorded) {
         let homes = self.homes();
-        homes.of_entries[entry.0 as usize].store(home, Relaxed);
+        homes.of_entries[entry.0 as usize].set(home);
         let home = homes.home(home);
         home.epoch.store(recorded.epoch, Relaxed);
         home.version.set(recorded.version.number());
@@ -432,14 +457,14 @@ impl InPlace<'_> {
 
     /// The page has a home, at the entry that was just linked; `older` is the home of the version that it
     /// supersedes. Under the lock of the page's shard.
-    pub(crate) fn placed(&self, entry: EntryNumber, id: &PageId, older: Option<u32>, dirty: bool) {
+    pub(crate) fn placed(&self, entry: EntryNumber, id: &PageId, older: Option<Frame>, dirty: bool) {
         let homes = self.homes();
         let newest = self.newest_group();
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
         homes.reference_counted(id);
         if let Some(older) = older {
-            homes.swap_ranks(older, home);
+            homes.swap_logical(older, home);
             homes.set_state(older, HomeState::Deferred);
             homes.defer_free(older, newest);
         }
@@ -450,7 +475,7 @@ impl InPlace<'_> {
 
     /// The page of `home` was unlinked, and the record that says so appended. Under the lock of the page's
     /// shard.
-    pub(crate) fn unplaced(&self, home: u32) {
+    pub(crate) fn unplaced(&self, home: Frame) {
         let homes = self.homes();
         let newest = self.newest_group();
         let _guard = homes.lock(self.owner);
@@ -568,14 +593,14 @@ impl InPlace<'_> {
         while placed.deferred_first.get() < placed.deferred_end.get() {
             let deferred =
                 &homes.deferred[(placed.deferred_first.get() % homes.deferred.len() as u64) as usize];
-            let home = deferred.home.load(Relaxed);
+            let home = deferred.home.get();
             let superseded = deferred.sequence() < control.groups.flushed();
             let waits = !superseded || homes.slots.is_some_and(|slots| !slots.is_clear(home));
             if waits && !planted::is(Bug::HomeReusedEarly) {
                 break;
             }
             placed.deferred_first.bump(1);
-            if self.is_bad(Frame(home)) {
+            if self.is_bad(home) {
                 homes.set_state(home, HomeState::Bad);
                 placed.bad.bump(1);
                 self.keep_enough_homes();
@@ -600,10 +625,10 @@ impl InPlace<'_> {
 
     /// A home could not be read. Under the control lock.
     #[cold]
-    pub(crate) fn note_unreadable(&self, home: u32) {
+    pub(crate) fn note_unreadable(&self, home: Frame) {
         let homes = self.homes();
         let _guard = homes.lock(self.owner);
-        if let Some(home) = homes.homes.get(home as usize) {
+        if let Some(home) = homes.homes.get(home.0 as usize) {
             home.state.store(home.state.load(Relaxed) | UNREADABLE, Relaxed);
         }
         self.control().bad.note();
@@ -640,7 +665,7 @@ impl InPlace<'_> {
     }
 
     /// What the record of the page at `home` says beyond its entry.
-    pub(crate) fn recorded_at(&self, home: u32) -> Recorded {
+    pub(crate) fn recorded_at(&self, home: Frame) -> Recorded {
         let homes = self.homes();
         let home = homes.home(home);
         Recorded { epoch: home.epoch.load(Relaxed), version: home.version(), lsn: home.lsn.get() }

@@ -4,20 +4,24 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use mezzanine_ground::replacement::{PageKey, Replacement, Visitor};
 
-use super::{HomeState, Homes, InPlace};
-use crate::ids::EntryNumber;
+use super::{FrameWord, HomeState, Homes, InPlace};
+use crate::ids::{EntryNumber, Frame};
+
+/// A frame as the policy knows it: a page that is rewritten takes it along to its new home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogicalFrame(pub(super) u32);
 
 /// The page was referenced. False if it is not in the order.
-pub(super) struct Refer(pub(super) u32);
+pub(super) struct Refer(pub(super) LogicalFrame);
 
 /// The page came in, or was written again; and whether it is newer than disk.
-pub(super) struct Come(pub(super) u32, pub(super) PageKey, pub(super) bool);
+pub(super) struct Come(pub(super) LogicalFrame, pub(super) PageKey, pub(super) bool);
 
 /// The page is gone for good. False if it was not in the order.
-pub(super) struct Remove(pub(super) u32);
+pub(super) struct Remove(pub(super) LogicalFrame);
 
 /// Disk has the page now.
-pub(super) struct Clean(pub(super) u32);
+pub(super) struct Clean(pub(super) LogicalFrame);
 
 /// The page that leaves.
 pub(super) struct Victim;
@@ -28,16 +32,16 @@ pub(super) struct Miss(pub(super) PageKey);
 /// Whether the page, which is not there, is worth the place of the one that leaves next.
 pub(super) struct Admit(pub(super) PageKey);
 
-/// For tests: the order's own rules, and which ranks are in it.
+/// For tests: the order's own rules, and which of so many logical frames are in it.
 pub(super) struct Check(pub(super) u32);
 
 impl Visitor for Refer {
     type Output = bool;
 
     fn visit<P: Replacement>(self, policy: &P) -> bool {
-        let known = policy.contains(self.0);
+        let known = policy.contains(self.0.0);
         if known {
-            policy.referenced(self.0);
+            policy.referenced(self.0.0);
         }
         known
     }
@@ -48,16 +52,16 @@ impl Visitor for Come {
     type Output = bool;
 
     fn visit<P: Replacement>(self, policy: &P) -> bool {
-        let Self(rank, page, dirty) = self;
-        let new = !policy.contains(rank);
+        let Self(LogicalFrame(logical), page, dirty) = self;
+        let new = !policy.contains(logical);
         if new {
-            policy.inserted(rank, page);
+            policy.inserted(logical, page);
         }
         if dirty {
-            policy.dirtied(rank);
+            policy.dirtied(logical);
         }
         if !new {
-            policy.referenced(rank);
+            policy.referenced(logical);
         }
         new
     }
@@ -67,9 +71,9 @@ impl Visitor for Remove {
     type Output = bool;
 
     fn visit<P: Replacement>(self, policy: &P) -> bool {
-        let known = policy.contains(self.0);
+        let known = policy.contains(self.0.0);
         if known {
-            policy.removed(self.0);
+            policy.removed(self.0.0);
         }
         known
     }
@@ -79,17 +83,17 @@ impl Visitor for Clean {
     type Output = ();
 
     fn visit<P: Replacement>(self, policy: &P) {
-        if policy.contains(self.0) {
-            policy.cleaned(self.0);
+        if policy.contains(self.0.0) {
+            policy.cleaned(self.0.0);
         }
     }
 }
 
 impl Visitor for Victim {
-    type Output = Option<u32>;
+    type Output = Option<LogicalFrame>;
 
-    fn visit<P: Replacement>(self, policy: &P) -> Option<u32> {
-        policy.victim()
+    fn visit<P: Replacement>(self, policy: &P) -> Option<LogicalFrame> {
+        policy.victim().map(LogicalFrame)
     }
 }
 
@@ -114,56 +118,68 @@ impl Visitor for Check {
 
     fn visit<P: Replacement>(self, policy: &P) -> Vec<bool> {
         policy.check();
-        (0..self.0).map(|rank| policy.contains(rank)).collect()
+        (0..self.0).map(|logical| policy.contains(logical)).collect()
     }
 }
 
 impl Homes<'_> {
     /// A page came to a home, or was written again there.
-    pub(super) fn came(&self, home: u32, key: PageKey, dirty: bool) {
-        let rank = self.home(home).rank.load(Relaxed);
-        self.order().visit(Come(rank, key, dirty));
+    pub(super) fn came(&self, home: Frame, key: PageKey, dirty: bool) {
+        self.order().visit(Come(self.home(home).logical(), key, dirty));
         if dirty {
             self.came_dirty(home, key);
         }
     }
 
     /// A dirty page goes back to the order of the dirty ones.
-    pub(super) fn came_dirty(&self, home: u32, key: PageKey) {
-        let rank = self.home(home).rank.load(Relaxed);
-        let new = self.dirty_order().is_some_and(|order| order.visit(Come(rank, key, true)));
+    pub(super) fn came_dirty(&self, home: Frame, key: PageKey) {
+        let logical = self.home(home).logical();
+        let new = self.dirty_order().is_some_and(|order| order.visit(Come(logical, key, true)));
         self.control.dirty.bump(new.into());
     }
 
     /// A page that stays was cleaned.
-    pub(super) fn was_cleaned(&self, home: u32) {
-        self.order().visit(Clean(self.home(home).rank.load(Relaxed)));
+    pub(super) fn was_cleaned(&self, home: Frame) {
+        self.order().visit(Clean(self.home(home).logical()));
     }
 
-    /// Gives each of two homes the rank of the other.
-    pub(super) fn swap_ranks(&self, a: u32, b: u32) {
-        let (home_a, home_b) = (self.home(a), self.home(b));
-        let (rank_a, rank_b) = (home_a.rank.load(Relaxed), home_b.rank.load(Relaxed));
-        home_a.rank.store(rank_b, Relaxed);
-        home_b.rank.store(rank_a, Relaxed);
-        self.home(rank_a).of_rank.store(b, Relaxed);
-        self.home(rank_b).of_rank.store(a, Relaxed);
+    /// Gives each of two homes the logical frame of the other.
+    pub(super) fn swap_logical(&self, a: Frame, b: Frame) {
+        let (logical_a, logical_b) = (self.home(a).logical(), self.home(b).logical());
+        self.set_logical(a, logical_b);
+        self.set_logical(b, logical_a);
+    }
+
+    /// Says which logical frame a home is, and so which home that one is.
+    pub(super) fn set_logical(&self, home: Frame, logical: LogicalFrame) {
+        self.home(home).logical.store(logical.0, Relaxed);
+        self.of_logical(logical).set(home);
+    }
+
+    /// Which home a logical frame is.
+    fn of_logical(&self, logical: LogicalFrame) -> &FrameWord {
+        &self.homes[logical.0 as usize].of_logical
+    }
+
+    /// The home of a logical frame.
+    pub(super) fn home_of_logical(&self, logical: LogicalFrame) -> Frame {
+        self.of_logical(logical).get()
     }
 
     /// The home whose page leaves next. It leaves the orders and is LEAVING.
-    pub(super) fn victim(&self) -> Option<u32> {
-        let rank = self.order().visit(Victim)?;
-        let home = self.home(rank).of_rank.load(Relaxed);
-        self.remove_dirty(rank);
+    pub(super) fn victim(&self) -> Option<Frame> {
+        let logical = self.order().visit(Victim)?;
+        let home = self.home_of_logical(logical);
+        self.remove_dirty(logical);
         self.set_state(home, HomeState::Leaving);
         Some(home)
     }
 
     /// The home of the dirty page that is to be cleaned next. It leaves the order of the dirty ones.
-    pub(super) fn coldest_dirty(&self) -> Option<u32> {
-        let rank = self.dirty_order()?.visit(Victim)?;
+    pub(super) fn coldest_dirty(&self) -> Option<Frame> {
+        let logical = self.dirty_order()?.visit(Victim)?;
         self.control.dirty.set(self.control.dirty.get() - 1);
-        Some(self.home(rank).of_rank.load(Relaxed))
+        Some(self.home_of_logical(logical))
     }
 }
 
@@ -171,17 +187,17 @@ impl InPlace<'_> {
     /// A lookup has found the page at `entry`: tells the policy, and returns the page's home.
     #[cold]
     #[inline(never)]
-    pub(super) fn refer(&self, entry: EntryNumber) -> u32 {
+    pub(super) fn refer(&self, entry: EntryNumber) -> Frame {
         let homes = self.homes();
         let home = homes.of_entry(entry);
         let _guard = homes.lock(self.owner);
         // The page may have left since it was seen.
         let there = homes.home(home);
         if homes.state(home) == HomeState::Used && there.entry() == entry {
-            let rank = there.rank.load(Relaxed);
-            homes.order().visit(Refer(rank));
+            let logical = there.logical();
+            homes.order().visit(Refer(logical));
             if let Some(order) = homes.dirty_order() {
-                order.visit(Refer(rank));
+                order.visit(Refer(logical));
             }
         }
         home

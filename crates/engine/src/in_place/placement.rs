@@ -11,7 +11,7 @@ use crate::placement::{FlashWrite, Placement, QueueRules, Recorded, Step, Tried}
 
 impl Placement for InPlace<'_> {
     fn frame_at(&self, entry: EntryNumber) -> Frame {
-        Frame(self.home_of(entry))
+        self.home_of(entry)
     }
 
     fn page_frames(&self) -> u64 {
@@ -57,7 +57,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn hit(&self, entry: EntryNumber) -> Frame {
-        Frame(self.refer(entry))
+        self.refer(entry)
     }
 
     fn missed(&self, id: &PageId) {
@@ -98,11 +98,11 @@ impl Placement for InPlace<'_> {
     }
 
     fn read_failed(&self, frame: Frame) {
-        self.note_unreadable(frame.0);
+        self.note_unreadable(frame);
     }
 
     fn is_unreadable(&self, frame: Frame) -> bool {
-        self.homes().is_unreadable(frame.0)
+        self.homes().is_unreadable(frame)
     }
 
     fn next_step(&self, tried: &Tried) -> Option<Step> {
@@ -143,8 +143,7 @@ impl Placement for InPlace<'_> {
         }
         for (index, (home, again)) in (0..).zip(pages) {
             if !again {
-                let (offset, memory) =
-                    (self.geometry.offset_of_frame(Frame(home)), self.staged_page(group, index));
+                let (offset, memory) = (self.geometry.offset_of_frame(home), self.staged_page(group, index));
                 writes.push(FlashWrite { offset, memory, bytes: page_size });
             }
         }

@@ -13,8 +13,8 @@ impl InPlace<'_> {
     pub(super) fn replay_home(&self, record: &Record, entry: EntryNumber) {
         let RecordKind::Page { lsn, home, .. } = record.kind else { return };
         let homes = self.homes();
-        homes.of_entries[entry.0 as usize].store(home, Relaxed);
-        if home < homes.geometry.homes {
+        homes.of_entries[entry.0 as usize].set(home);
+        if home.0 < homes.geometry.homes {
             self.name_home(entry, home, Recorded { epoch: record.epoch, version: record.version, lsn });
         }
     }
@@ -29,9 +29,8 @@ impl InPlace<'_> {
         let control = self.control();
         let directory = self.directory();
         let _guard = homes.lock(self.owner);
-        for (index, home) in homes.homes.iter().enumerate() {
-            home.rank.store(index as u32, Relaxed);
-            home.of_rank.store(index as u32, Relaxed);
+        for home in homes.all() {
+            homes.set_logical(home, order::LogicalFrame(home.0));
         }
         for entry in Position::each(control.ends.front()..control.ends.rear()).map(|at| self.entry_of(at)) {
             let state = directory.state(entry);
@@ -39,7 +38,7 @@ impl InPlace<'_> {
                 continue;
             }
             let home = homes.of_entry(entry);
-            if home >= homes.geometry.homes || homes.state(home) == HomeState::Used {
+            if home.0 >= homes.geometry.homes || homes.state(home) == HomeState::Used {
                 return Err(entry);
             }
             homes.home(home).entry.store(entry.0, Relaxed);
@@ -47,7 +46,7 @@ impl InPlace<'_> {
             homes.came(home, homes.key(&directory.id(entry)), state & DIRTY != 0);
         }
         // The first ones are given out first.
-        for home in (0..homes.geometry.homes).rev().filter(|&home| homes.state(home) == HomeState::Free) {
+        for home in homes.all().rev().filter(|&home| homes.state(home) == HomeState::Free) {
             homes.push_free(home);
         }
         Ok(())
@@ -70,19 +69,19 @@ impl InPlace<'_> {
         }
         assert_eq!(placed.dirty.get(), dirty, "the number of pages in the order of the dirty ones");
         let mut counts = [0u64; 7];
-        for home in 0..count {
+        for home in homes.all() {
             let there = homes.home(home);
             let state = homes.state(home);
             counts[state as usize] += 1;
-            let rank = there.rank.load(Relaxed);
+            let logical = there.logical();
             if let Some(slots) = homes.slots {
                 slots.check(home, state, there.version());
             }
-            assert_eq!(homes.home(rank).of_rank.load(Relaxed), home, "each home has one rank");
+            assert_eq!(homes.home_of_logical(logical), home, "each home is one logical frame");
             assert_eq!(
-                ordered[rank as usize],
+                ordered[logical.0 as usize],
                 state == HomeState::Used,
-                "the order has the homes in use: home {home}"
+                "the order has the homes in use: {home:?}"
             );
             if matches!(state, HomeState::Used | HomeState::Leaving | HomeState::Kept) {
                 let entry = there.entry();
@@ -109,11 +108,11 @@ impl InPlace<'_> {
         );
         assert_eq!(counts[HomeState::Bad as usize], placed.bad.get(), "homes that are left out");
         for index in 0..placed.free.get() {
-            let home = homes.free[index as usize].load(Relaxed);
+            let home = homes.free[index as usize].get();
             assert_eq!(homes.state(home), HomeState::Free, "the list of free homes");
         }
         for index in placed.deferred_first.get()..placed.deferred_end.get() {
-            let home = homes.deferred[(index % homes.deferred.len() as u64) as usize].home.load(Relaxed);
+            let home = homes.deferred[(index % homes.deferred.len() as u64) as usize].home.get();
             assert_eq!(homes.state(home), HomeState::Deferred, "the list of homes that become free");
         }
     }

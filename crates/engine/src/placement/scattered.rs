@@ -36,11 +36,11 @@ impl Eq for Places {}
 #[derive(Debug)]
 struct Lists {
     /// Frames in which nothing lies, in no order.
-    free: Vec<u32>,
+    free: Vec<Frame>,
     /// The frame of each entry that was given one, ever.
-    of_entry: BTreeMap<u32, u32>,
+    of_entry: BTreeMap<u32, Frame>,
     /// Frames that become free when all groups up to this one are durable.
-    leaving: Vec<(Sequence, u32)>,
+    leaving: Vec<(Sequence, Frame)>,
     freed: u64,
 }
 
@@ -48,7 +48,7 @@ impl Places {
     /// As many frames as this, behind the first so many of the device.
     pub(crate) fn new(first: u64, count: u64) -> Self {
         // 37 is prime, and the order is none that a queue would have.
-        let free = (0..count).map(|index| (first + index * 37 % count) as u32).collect();
+        let free = (0..count).map(|index| Frame((first + index * 37 % count) as u32)).collect();
         let (of_entry, leaving) = (BTreeMap::new(), Vec::new());
         Self { lists: Mutex::new(Lists { free, of_entry, leaving, freed: 0 }), hasty: false }
     }
@@ -98,7 +98,7 @@ impl<'t> Scattered<'t> {
 
 impl Placement for Scattered<'_> {
     fn frame_at(&self, entry: EntryNumber) -> Frame {
-        Frame(self.lists().of_entry.get(&entry.0).copied().unwrap_or(entry.0))
+        self.lists().of_entry.get(&entry.0).copied().unwrap_or(entry.frame_in_queue())
     }
 
     fn page_frames(&self) -> u64 {
@@ -143,7 +143,7 @@ impl Placement for Scattered<'_> {
 
     fn still_holds(&self, offset: u64, entry: impl FnOnce() -> EntryNumber) -> bool {
         let frame = self.lists().of_entry.get(&entry().0).copied();
-        frame.is_some_and(|frame| self.geometry.offset_of_frame(Frame(frame)) == offset)
+        frame.is_some_and(|frame| self.geometry.offset_of_frame(frame) == offset)
     }
 
     fn tells_of_memory(&self, state: u32) -> bool {
@@ -181,7 +181,7 @@ impl Placement for Scattered<'_> {
             _ => None,
         });
         writes.extend((0..).zip(frames).map(|(index, frame)| FlashWrite {
-            offset: self.geometry.offset_of_frame(Frame(frame)),
+            offset: self.geometry.offset_of_frame(frame),
             memory: self.staged_page(group, index),
             bytes: page_size,
         }));
@@ -192,7 +192,7 @@ impl Placement for Scattered<'_> {
         let durable = self.control().groups.flushed();
         let lists = &mut *self.lists();
         let (free, leaving) = lists.leaving.iter().partition(|(states_it, _)| *states_it < durable);
-        let free: Vec<(Sequence, u32)> = free;
+        let free: Vec<(Sequence, Frame)> = free;
         lists.leaving = leaving;
         lists.freed += free.len() as u64;
         lists.free.extend(free.into_iter().map(|(_, frame)| frame));
@@ -238,7 +238,7 @@ impl Placement for Scattered<'_> {
     fn check(&self) {
         let lists = self.lists();
         let leaving = lists.leaving.iter().map(|(_, frame)| frame);
-        let mut all: Vec<&u32> = lists.free.iter().chain(lists.of_entry.values()).chain(leaving).collect();
+        let mut all: Vec<&Frame> = lists.free.iter().chain(lists.of_entry.values()).chain(leaving).collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();

@@ -216,7 +216,7 @@ impl Watched {
                     return (record, None);
                 };
                 let position = group.position() + tier.geometry.summary_frames() + index;
-                let frame = if apart { home } else { tier.entry_of(position).0 };
+                let frame = if apart { home.0 } else { tier.entry_of(position).0 };
                 let bytes = tier.staged_bytes(tier.staged_page(group, index), PAGE);
                 index += 1;
                 // One that stays where it is was only named again.

@@ -329,7 +329,7 @@ impl Scan<'_, '_> {
     fn pages_whole_at_end(
         &mut self,
         groups: &[Vec<Record>],
-        checksums: &mut HashMap<u32, u32>,
+        checksums: &mut HashMap<Frame, u32>,
     ) -> Result<bool, RecoveryError> {
         let mut valid = HashMap::new();
         for record in groups.iter().flatten() {
@@ -343,16 +343,16 @@ impl Scan<'_, '_> {
         }
         let mut page = vec![0; self.geometry.page_size()];
         // In the order in which they lie, and so the same requests each time.
-        let mut homes: Vec<(u32, u32)> = valid.into_values().collect();
+        let mut homes: Vec<(Frame, u32)> = valid.into_values().collect();
         homes.sort_unstable();
         for (home, checksum) in homes {
-            if u64::from(home) >= self.geometry.frames() {
+            if u64::from(home.0) >= self.geometry.frames() {
                 return Ok(false);
             }
             let found = match checksums.get(&home) {
                 Some(&found) => found,
                 None => {
-                    let offset = self.geometry.offset_of_frame(Frame(home));
+                    let offset = self.geometry.offset_of_frame(home);
                     let Some(found) = self.checksum_at(offset, checksum, &mut page)? else { continue };
                     checksums.insert(home, found);
                     found

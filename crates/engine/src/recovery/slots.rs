@@ -24,7 +24,7 @@ use crate::format::{
     LogPosition, Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead,
     Superblock, TierState,
 };
-use crate::ids::{PageId, Position, Sequence, Version};
+use crate::ids::{Frame, PageId, Position, Sequence, Version};
 use crate::layout::HOST_METADATA_BYTES;
 use crate::planted::{self, Bug};
 
@@ -39,10 +39,10 @@ struct Found {
     /// The newest head and its copy.
     head: Option<(u64, SlotHead)>,
     /// Homes and their valid slots.
-    slots: Vec<(u32, SlotEntry)>,
+    slots: Vec<(Frame, SlotEntry)>,
     /// Copies of the head that were not whole, and the first homes of blocks with slots that were not.
     wrong_heads: Vec<u64>,
-    wrong: Vec<u32>,
+    wrong: Vec<Frame>,
     bytes_read: u64,
     /// The latest epoch that a head or slot of this tier names, current or not.
     epoch_seen: u32,
@@ -204,7 +204,7 @@ fn read_slots(
         read_patiently(flash, directory.block_offset(first), &mut bytes, whole)?;
         for index in wrong {
             found.slots.extend(block_of(&bytes, index).0);
-            found.wrong.push((first + index) * PER_BLOCK);
+            found.wrong.push(Frame((first + index) * PER_BLOCK));
         }
     }
     Ok(())
@@ -217,9 +217,9 @@ fn decode_block(
     first_home: u32,
     homes: u32,
     superblock: &Superblock,
-) -> (Vec<(u32, SlotEntry)>, bool, u32) {
+) -> (Vec<(Frame, SlotEntry)>, bool, u32) {
     let (mut slots, mut whole, mut latest) = (Vec::new(), true, 0);
-    for (home, bytes) in (first_home..homes).zip(block.chunks_exact(SLOT_BYTES)) {
+    for (home, bytes) in (first_home..homes).map(Frame).zip(block.chunks_exact(SLOT_BYTES)) {
         let slot = bytes.first_chunk().and_then(|slot| SlotEntry::decode(slot, &superblock.tier_uuid, home));
         whole &= slot.as_ref().is_some_and(|slot| is_known(superblock, slot.epoch)) || is_zeros(bytes);
         latest = latest.max(slot.as_ref().map_or(0, |slot| slot.epoch));
@@ -230,8 +230,8 @@ fn decode_block(
 
 /// Leaves the newest slot of each page, and returns the homes of the others: a crash came between two writes,
 /// of which one made the older one invalid. Their pages are alike.
-fn keep_newest(slots: &mut Vec<(u32, SlotEntry)>) -> Vec<u32> {
-    let mut newest: HashMap<PageId, (Version, u32)> = HashMap::with_capacity(slots.len());
+fn keep_newest(slots: &mut Vec<(Frame, SlotEntry)>) -> Vec<Frame> {
+    let mut newest: HashMap<PageId, (Version, Frame)> = HashMap::with_capacity(slots.len());
     for (home, slot) in slots.iter() {
         let known = newest.entry(slot.id).or_default();
         *known = (slot.version, *home).max(*known);
@@ -258,7 +258,7 @@ fn layout_end(tier: &Tier, pages: u64) -> Chain {
 }
 
 /// Links the pages at the positions of such a queue.
-fn link(tier: &Tier, slots: &[(u32, SlotEntry)]) {
+fn link(tier: &Tier, slots: &[(Frame, SlotEntry)]) {
     let mut position = Position::ZERO;
     let groups = slots.chunks(tier.geometry.group_pages() as usize);
     for (sequence, group) in (0..).map(Sequence::from_number).zip(groups) {

@@ -39,10 +39,10 @@ pub use validity::DiskMark;
 use mezzanine_ground::interleave::AtomicU32;
 use mezzanine_ground::region::{REGION_ALIGNMENT, Region, StateWord, Word, shared, states};
 
-use super::{HomeState, InPlace};
+use super::{FrameWord, HomeState, InPlace};
 use crate::config::{PlacedGeometry, SlotGeometry};
 use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SlotEntry};
-use crate::ids::{PageId, Version};
+use crate::ids::{Frame, PageId, Version};
 use crate::planted::{self, Bug};
 
 states! {
@@ -168,7 +168,7 @@ pub(crate) struct Slots<'r> {
     control: &'r SlotControl,
     slots: &'r [Slot],
     traces: &'r [Trace],
-    waiting: &'r [AtomicU32],
+    waiting: &'r [FrameWord],
     numbers: &'r [Word],
     list: &'r [AtomicU32],
     region: &'r Region,
@@ -197,8 +197,8 @@ impl<'r> Slots<'r> {
         }
     }
 
-    fn slot(&self, home: u32) -> &'r Slot {
-        &self.slots[home as usize]
+    fn slot(&self, home: Frame) -> &'r Slot {
+        &self.slots[home.0 as usize]
     }
 
     fn trace(&self, id: &PageId) -> &'r Trace {
@@ -228,17 +228,17 @@ impl<'r> Slots<'r> {
         number.get()
     }
 
-    fn store(&self, home: u32, bytes: &[u8; SLOT_BYTES]) -> u64 {
-        self.region.copy_in(self.layout.image + home as usize * SLOT_BYTES, bytes);
-        self.list(home / PER_BLOCK)
+    fn store(&self, home: Frame, bytes: &[u8; SLOT_BYTES]) -> u64 {
+        self.region.copy_in(self.layout.image + home.0 as usize * SLOT_BYTES, bytes);
+        self.list(home.0 / PER_BLOCK)
     }
 
-    pub(super) fn is_valid(&self, home: u32) -> bool {
+    pub(super) fn is_valid(&self, home: Frame) -> bool {
         self.slot(home).valid.load(Relaxed) != 0
     }
 
     /// The page of a home is no longer what its slot says, or is about to be.
-    pub(super) fn invalidate(&self, home: u32, id: &PageId) {
+    pub(super) fn invalidate(&self, home: Frame, id: &PageId) {
         let slot = self.slot(home);
         if slot.valid.swap(0, Relaxed) == 0 || planted::is(Bug::SlotLeftValid) {
             return;
@@ -249,7 +249,7 @@ impl<'r> Slots<'r> {
     }
 
     /// Whether flash says durably that nothing lies in a home.
-    pub(super) fn is_clear(&self, home: u32) -> bool {
+    pub(super) fn is_clear(&self, home: Frame) -> bool {
         !self.is_valid(home) && self.slot(home).invalidated.get() <= self.control.durable.get()
     }
 
@@ -266,18 +266,18 @@ impl<'r> Slots<'r> {
     }
 
     /// For tests.
-    pub(super) fn check(&self, home: u32, state: HomeState, version: Version) {
+    pub(super) fn check(&self, home: Frame, state: HomeState, version: Version) {
         let (slot, control) = (self.slot(home), self.control);
         if self.is_valid(home) {
             assert!(
                 matches!(state, HomeState::Used | HomeState::Leaving),
-                "a valid slot is that of a page that is there: home {home}"
+                "a valid slot is that of a page that is there: {home:?}"
             );
-            assert_eq!(slot.durable(), version, "a valid slot is that of a durable version: home {home}");
-            assert_ne!(slot.barred(), version, "no slot is valid whose page is being replaced: home {home}");
+            assert_eq!(slot.durable(), version, "a valid slot is that of a durable version: {home:?}");
+            assert_ne!(slot.barred(), version, "no slot is valid whose page is being replaced: {home:?}");
         }
         if state == HomeState::Free {
-            assert!(self.is_clear(home), "a free home has no slot on flash: home {home}");
+            assert!(self.is_clear(home), "a free home has no slot on flash: {home:?}");
         }
         let order = [&control.durable, &control.covered, &control.written, &control.taken, &control.listed];
         assert!(order.windows(2).all(|pair| pair[0].get() <= pair[1].get()), "the order of changes");
@@ -287,7 +287,7 @@ impl<'r> Slots<'r> {
 impl InPlace<'_> {
     /// Takes up the slots of a tier that was just recovered from them; `head` counts the heads written and
     /// says which copy is the newest.
-    pub(crate) fn adopt_slots(&self, head: (u64, u64), valid: &[(u32, SlotEntry)]) {
+    pub(crate) fn adopt_slots(&self, head: (u64, u64), valid: &[(Frame, SlotEntry)]) {
         let homes = self.homes();
         let Some(slots) = homes.slots else { return };
         let _guard = homes.lock(self.owner);
@@ -295,16 +295,16 @@ impl InPlace<'_> {
         slots.control.head_copy.set(head.1);
         for (home, entry) in valid {
             let bytes = entry.encode(&self.uuid, *home);
-            slots.region.copy_in(slots.layout.image + *home as usize * SLOT_BYTES, &bytes);
+            slots.region.copy_in(slots.layout.image + home.0 as usize * SLOT_BYTES, &bytes);
             slots.slot(*home).valid.store(1, Relaxed);
             slots.slot(*home).durable.set(entry.version.number());
         }
     }
 
     /// Offset and contents of the block that has the slot of a home, as memory has it.
-    pub(crate) fn slot_block(&self, home: u32) -> Option<(u64, Vec<u8>)> {
+    pub(crate) fn slot_block(&self, home: Frame) -> Option<(u64, Vec<u8>)> {
         let slots = self.homes().slots?;
-        let block = home / PER_BLOCK;
+        let block = home.0 / PER_BLOCK;
         let mut bytes = vec![0; SLOT_BLOCK_BYTES];
         slots.region.copy_out(slots.layout.image + block as usize * SLOT_BLOCK_BYTES, &mut bytes);
         Some((slots.geometry.block_offset(block), bytes))

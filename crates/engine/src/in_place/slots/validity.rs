@@ -8,7 +8,7 @@ use crate::directory::Directory;
 use crate::failure::latch::Failure;
 use crate::format::{RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES, SlotEntry};
 use crate::groups::group::StagingGroup;
-use crate::ids::{EntryNumber, PageId, Version};
+use crate::ids::{EntryNumber, Frame, PageId, Version};
 use crate::in_place::{HomeState, Homes, InPlace};
 use crate::planted::{self, Bug};
 
@@ -28,16 +28,16 @@ impl Slots<'_> {
         last <= self.control.disk_synced.get() || planted::is(Bug::SlotBeforeDiskSync)
     }
 
-    fn wait_for_disk(&self, home: u32) {
+    fn wait_for_disk(&self, home: Frame) {
         if self.slot(home).waits.swap(1, Relaxed) == 0 {
             let end = self.control.waiting_end.bump(1);
-            self.waiting[(end % self.waiting.len() as u64) as usize].store(home, Relaxed);
+            self.waiting[(end % self.waiting.len() as u64) as usize].set(home);
         }
     }
 
-    fn pop_waiting(&self) -> u32 {
+    fn pop_waiting(&self) -> Frame {
         let first = self.control.waiting_first.bump(1);
-        let home = self.waiting[(first % self.waiting.len() as u64) as usize].load(Relaxed);
+        let home = self.waiting[(first % self.waiting.len() as u64) as usize].get();
         self.slot(home).waits.store(0, Relaxed);
         home
     }
@@ -45,7 +45,7 @@ impl Slots<'_> {
 
 impl Homes<'_> {
     /// Makes the slot of a page valid, if flash and disk have the page; a page that disk may not have waits.
-    fn validate(&self, slots: &Slots<'_>, directory: &Directory<'_>, uuid: &[u8; 16], home: u32) {
+    fn validate(&self, slots: &Slots<'_>, directory: &Directory<'_>, uuid: &[u8; 16], home: Frame) {
         let there = self.home(home);
         let (version, slot) = (there.version(), slots.slot(home));
         let durable = slot.durable() == version;
@@ -145,7 +145,7 @@ impl InPlace<'_> {
     }
 
     /// A version is durable in its home. Under the control lock.
-    fn version_durable(&self, home: u32, version: Version) {
+    fn version_durable(&self, home: Frame, version: Version) {
         let homes = self.homes();
         let Some(slots) = homes.slots else { return };
         let _guard = homes.lock(self.owner);
