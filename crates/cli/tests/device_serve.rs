@@ -35,7 +35,11 @@ impl Serving {
         let begun = Instant::now();
         while !serving.socket.exists() {
             let ended = serving.child.as_mut().unwrap().try_wait().unwrap();
-            assert!(ended.is_none(), "{arguments:?} is not served: {ended:?}");
+            if ended.is_some() {
+                let mut said = String::new();
+                let _ = serving.told.read_to_string(&mut said);
+                panic!("{arguments:?} is not served: {said}");
+            }
             assert!(begun.elapsed() < Duration::from_secs(60), "nothing listens");
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -213,6 +217,87 @@ fn a_volatile_drive_loses_what_was_not_flushed_at_power_cuts() {
     assert!(taken("lost") + taken("torn") > 0 && taken("kept") > 0, "{said}");
 }
 
+/// A small drive from the inside, of which a power cut may make this.
+fn small_drive(scratch: &Scratch, name: &str, cache: &str, anomalies: &str) -> String {
+    let durable = cache == "durable";
+    let mut model = include_str!("../../device/models/ssd-a.toml")
+        .replace("name = \"ssd-a\"", &format!("name = \"{name}\""))
+        .replace("capacity_bytes = 240_000_000_000", "capacity_bytes = 7_000_002_560")
+        .replace("channels = 8", "channels = 1")
+        .replace("packages_per_channel = 4", "packages_per_channel = 1")
+        .replace("kind = \"volatile\"", &format!("kind = \"{cache}\""))
+        .replace("buffer_bytes = 33_554_432", "buffer_bytes = 131_072")
+        .replace("dirty_entries_max = 1_048_576", "dirty_entries_max = 4096")
+        .replace("volatile_cache = true", &format!("volatile_cache = {}", !durable));
+    model += match durable {
+        true => "[ssd.cache.dump]\nhold_up_ms = 10\nmb_per_s = 100\n".to_owned(),
+        false => format!("[ssd.power_loss]\nanomalies = [{anomalies}]\n"),
+    }
+    .as_str();
+    let path = scratch.file(&format!("{name}.toml"));
+    std::fs::write(&path, model).unwrap();
+    path
+}
+
+/// The drive's own controller says what is left: the same promises, without anything drawn.
+#[test]
+fn drives_from_the_inside_keep_what_they_promise() {
+    let scratch = Scratch::new();
+    for (cache, anomalies) in [("durable", ""), ("volatile", ""), ("volatile", "\"reordered\"")] {
+        let model = small_drive(&scratch, "small", cache, anomalies);
+        let image = scratch.file("image");
+        let _ = std::fs::remove_file(&image);
+        let mut options = vec!["--model", &model, "--size", "8MiB", "--inside", "--restart"];
+        options.extend(["--power-cut-after", "70", "--time-scale", "0.01", "--image", &image]);
+        let mut serving = Serving::start(&scratch, &options);
+        let lost = live_through_cuts(&mut serving, 6, cache == "volatile");
+        let mut client = Client::begin(&serving.socket, "", false);
+        let last = client.read(0, 128 << 10);
+        let said = serving.end_by("-TERM");
+        let cuts = said["power_cuts"].as_array().unwrap();
+        let taken = |what: &str| cuts.iter().map(|cut| cut[what].as_u64().unwrap()).sum::<u64>();
+        assert_eq!((cuts.len(), taken("damaged_units")), (6, 0), "{said}");
+        assert!(cuts.iter().all(|cut| cut["dead"].is_null()), "{said}");
+        assert_eq!(lost > 0, cache == "volatile", "{cache} {anomalies}: {lost} blocks lost something");
+        assert_eq!(taken("older_units") > 0, cache == "volatile", "{said}");
+        assert!(std::fs::read(&image).unwrap()[..128 << 10] == last, "the image has what the drive had");
+    }
+}
+
+/// Until one is dead, and says so: it is not started again.
+#[test]
+fn a_drive_from_the_inside_may_die() {
+    let scratch = Scratch::new();
+    let model = small_drive(&scratch, "mortal", "volatile", "\"dead\"");
+    let mut options = vec!["--model", &model, "--size", "8MiB", "--inside", "--restart"];
+    options.extend(["--power-cut-after", "300", "--time-scale", "0.01"]);
+    let mut serving = Serving::start(&scratch, &options);
+    let mut said = String::new();
+    for life in 0..200 {
+        let mut client = Client::begin(&serving.socket, "", false);
+        for number in 0u64.. {
+            // More than there is flash, so that blocks are collected and the map changes behind the journal.
+            let bytes = vec![life; 64 << 10];
+            client.send_request(WRITE, 0, number * 37 % 128 * (64 << 10), 64 << 10, &bytes);
+            let mut reply = [0; 16];
+            if client.stream.read_exact(&mut reply).is_err() || reply[4..8] != [0; 4] {
+                break;
+            }
+        }
+        said.clear();
+        while !said.contains("started again") && !said.contains("is dead") {
+            assert!(serving.told.read_line(&mut said).unwrap() > 0, "{said}");
+        }
+        if said.contains("is dead") {
+            break;
+        }
+    }
+    assert!(said.contains("mortal is dead") && said.contains("replace it"), "{said}");
+    let ended = serving.end();
+    let last = ended["power_cuts"].as_array().unwrap().last().unwrap().clone();
+    assert!(last["dead"].as_str().unwrap().contains("mortal is dead"), "{ended}");
+}
+
 #[test]
 fn a_power_cut_comes_when_its_time_has_come() {
     let scratch = Scratch::new();
@@ -262,6 +347,10 @@ fn what_cannot_be_served_is_refused_with_what_to_do() {
     refused_at(&["--model", "durassd", "--size", "1MB"], 3, &["multiple of 512"]);
     refused_at(&["--model", "durassd", "--size", "1MiB", "--cache", "1MiB"], 2, &["no volatile cache"]);
     refused_at(&["--model", "durassd", "--size", "1MiB", "--power-cut-after", "soon"], 2, &["30s"]);
+    refused_at(&["--model", "cloud-volume", "--size", "1MiB", "--inside"], 3, &["[ssd]", "durassd"]);
+    refused_at(&["--model", "durassd", "--size", "1MiB", "--inside"], 3, &["too little", "give more"]);
+    refused_at(&["--model", "ssd-a", "--size", "1000448", "--inside"], 3, &["4096", "multiple"]);
+    refused_at(&["--model", "ssd-a", "--size", "1MiB", "--inside", "--cache", "1MiB"], 2, &["--cache"]);
     refused_at(&["--model", "durassd", "--size", "1MiB", "--restart"], 2, &["--power-cut-after"]);
     refused_at(&["--model", "durassd", "--size", "1MiB", "--block-size", "100"], 2, &["power of two"]);
 }

@@ -245,6 +245,47 @@ impl SsdConfig {
         Ok(config)
     }
 
+    /// The same drive with another capacity, as full: as many planes, with fewer or more blocks, and smaller
+    /// ones where that is not enough. An operation takes as long; what collection has to do comes sooner.
+    ///
+    /// # Errors
+    /// As of [`Self::check`]; a capacity for which flash would have to be more than four times as large, if
+    /// this one's is not.
+    pub fn with_capacity(&self, capacity_bytes: u64) -> Result<Self, ConfigError> {
+        let share = self.capacity_bytes as f64 / self.geometry.bytes() as f64;
+        let mut config = Self { capacity_bytes, ..self.clone() };
+        let least = 2 * self.ftl.reserve_blocks_per_plane + 2;
+        // Pages share cells with others in their block, and collection wants some to choose from.
+        let pages_least = (2 * self.geometry.paired_distance).max(4);
+        loop {
+            config.geometry.blocks_per_plane = 1;
+            let row = config.geometry.bytes();
+            let blocks = (capacity_bytes as f64 / share / row as f64).ceil() as u64;
+            config.geometry.blocks_per_plane = blocks.clamp(least.into(), 1 << 20) as u32;
+            let pages = config.geometry.pages_per_block;
+            if blocks >= u64::from(least) || pages / 2 < pages_least {
+                break;
+            }
+            config.geometry.pages_per_block = pages / 2;
+        }
+        let units = capacity_bytes / u64::from(self.geometry.unit_bytes);
+        let most = 4.0_f64.max(2.0 / share) * capacity_bytes as f64;
+        while config.capacity_units_max() < units && (config.geometry.bytes() as f64) < most {
+            config.geometry.blocks_per_plane += 1;
+        }
+        if config.geometry.bytes() as f64 >= most {
+            let reason = format!(
+                "of {capacity_bytes} is too little for {} planes and a buffer of {} bytes: give more, or fewer \
+                 channels and a smaller buffer in the model",
+                self.geometry.planes(),
+                self.cache.buffer_bytes
+            );
+            return Err(ConfigError::new("capacity_bytes", reason));
+        }
+        config.check()?;
+        Ok(config)
+    }
+
     /// Mapping units that the host sees.
     pub fn logical_units(&self) -> u32 {
         (self.capacity_bytes / u64::from(self.geometry.unit_bytes)) as u32

@@ -34,6 +34,8 @@ mod drive;
 
 pub mod power;
 
+mod contents;
+
 pub mod zoned;
 
 mod model;
@@ -54,6 +56,7 @@ pub use config::{
     CacheConfig, CacheKind, Collection, DumpConfig, FlushRule, FlushTime, FtlConfig, HostConfig, STREAMS_MAX,
     SsdConfig,
 };
+pub use contents::{Loss, SsdDevice};
 pub use counters::Counters;
 pub use drive::{Condition, Ssd};
 pub use error::ConfigError;

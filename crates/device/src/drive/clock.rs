@@ -6,7 +6,7 @@ use std::cell::Cell;
 /// any bytes are valid.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ModelClock {
+pub struct ModelClock {
     /// A moment on the monotonic clock of the machine, in ns, and the model time at that moment.
     real_base: u64,
     model_base: u64,
@@ -15,11 +15,12 @@ pub(super) struct ModelClock {
 
 impl ModelClock {
     /// A clock that starts at model time 1 s now: 0 would look like "never" to a reader of the numbers.
-    pub(super) fn starting(scale: f64) -> Self {
+    pub fn starting(scale: f64) -> Self {
         Self { real_base: monotonic_ns(), model_base: 1_000_000_000, scale: sane(scale) }
     }
 
-    pub(super) fn scale(&self) -> f64 {
+    /// Real time per model time; 0 = it stands still.
+    pub fn scale(&self) -> f64 {
         sane(self.scale)
     }
 
@@ -30,7 +31,7 @@ impl ModelClock {
     }
 
     /// Model time in ns now.
-    pub(super) fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         self.model_at(monotonic_ns())
     }
 
@@ -40,6 +41,11 @@ impl ModelClock {
             return self.model_base;
         }
         self.model_base.saturating_add((real.saturating_sub(self.real_base) as f64 / scale) as u64)
+    }
+
+    /// Sleeps until model time reaches `model`, in ns.
+    pub fn wait_until(&self, model: u64) {
+        wait_until(self.real_at(model));
     }
 
     /// The real time in ns at which model time reaches `model`; the past if it has, or if time stands still.

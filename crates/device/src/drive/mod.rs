@@ -23,12 +23,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use powered::PoweredDrive;
+pub use clock::ModelClock;
+pub use powered::{LosesPower, ModelledContents, PoweredDrive};
 pub use statistics::Statistics;
 
 use crate::model::{Full, Model, Operation, OperationKind, Progress, Submitted, Ticket, Timing};
 use crate::{Capabilities, Device, DeviceError, Request, Zone};
-use clock::ModelClock;
 use region::{Guard, Region};
 
 /// Callers look at least this often whether the time scale has changed.

@@ -1,9 +1,10 @@
 //! A modelled drive with contents, whose power can fail while others use it.
 //!
-//! The times are those of the [`Drive`], the bytes those of a [`MemoryDevice`]. What a cut takes is decided
-//! there: of what the write cache holds each write is kept, lost or torn. A cache of 0 bytes stands for one
-//! that capacitors keep, and for none: whatever was acknowledged is there afterwards, and what was under way
-//! is there as a whole or not at all.
+//! A [`PoweredDrive`] is the switch, on any device that [`LosesPower`]. By default that is one whose times
+//! are those of a [`Drive`] and whose bytes are those of a [`MemoryDevice`] ([`ModelledContents`]). What a
+//! cut takes is decided there: of what the write cache holds each write is kept, lost or torn. A cache of 0
+//! bytes stands for one that capacitors keep, and for none: whatever was acknowledged is there afterwards,
+//! and what was under way is there as a whole or not at all.
 //!
 //! Rules, numbered for reference:
 //! 1. Nothing is acknowledged once the power is off, whatever became of it: whoever is being held back by the
@@ -22,11 +23,21 @@ use super::{Attachment, Drive};
 use crate::memory::CutReport;
 use crate::{Capabilities, Device, DeviceError, DeviceErrorKind, MemoryDevice, Request};
 
-/// A modelled drive with contents in memory.
-pub struct PoweredDrive {
-    contents: Arc<MemoryDevice>,
-    /// The contents with their cache, on the drive.
-    modelled: Arc<dyn Device>,
+/// A device that can lose power, and decides then what it has lost.
+pub trait LosesPower: Device {
+    /// What a power cut has done.
+    type Report;
+
+    /// The power fails at this instant. What is under way may go on to its end; nobody is told of it.
+    fn power_fails(&self) {}
+
+    /// Decides by `seed` what the power cut takes. Nothing is under way. Then the device has power again.
+    fn power_cut(&self, seed: u64) -> Self::Report;
+}
+
+/// A device whose power can fail while others use it.
+pub struct PoweredDrive<D = ModelledContents> {
+    device: D,
     name: String,
     off: AtomicBool,
     /// Shared by what is under way (rule 2).
@@ -37,6 +48,13 @@ pub struct PoweredDrive {
     /// For those who wait for a cut.
     waiting: Mutex<()>,
     went_off: Condvar,
+}
+
+/// Contents in memory, with the times of a modelled drive.
+pub struct ModelledContents {
+    contents: Arc<MemoryDevice>,
+    /// The contents with their cache, on the drive.
+    modelled: Arc<dyn Device>,
 }
 
 /// Contents of which at most so much is not durable.
@@ -50,10 +68,23 @@ impl PoweredDrive {
     pub fn new(drive: &Arc<Drive>, contents: Arc<MemoryDevice>, cache_bytes: u64) -> Self {
         let cached = Cached { contents: Arc::clone(&contents), cache_bytes };
         let attachment = Attachment { pass_flush: true, ..Attachment::default() };
+        let modelled = drive.attach_as(Arc::new(cached), attachment);
+        let device = ModelledContents { contents, modelled };
+        Self::of(device, format!("a modelled {}", drive.model().title))
+    }
+
+    /// What the drive holds: all that was written, until a cut is decided.
+    pub fn contents(&self) -> &MemoryDevice {
+        &self.device.contents
+    }
+}
+
+impl<D: LosesPower> PoweredDrive<D> {
+    /// Puts a switch on a device, which errors name like this.
+    pub fn of(device: D, name: String) -> Self {
         Self {
-            modelled: drive.attach_as(Arc::new(cached), attachment),
-            contents,
-            name: format!("a modelled {}", drive.model().title),
+            device,
+            name,
             off: AtomicBool::new(false),
             under_way: RwLock::new(()),
             writes: AtomicU64::new(0),
@@ -63,9 +94,9 @@ impl PoweredDrive {
         }
     }
 
-    /// What the drive holds: all that was written, until a cut is decided.
-    pub fn contents(&self) -> &MemoryDevice {
-        &self.contents
+    /// The device itself, past the switch.
+    pub fn device(&self) -> &D {
+        &self.device
     }
 
     /// Writes since the power came on.
@@ -80,7 +111,9 @@ impl PoweredDrive {
 
     /// The power fails now. From now on all requests fail, those under way among them.
     pub fn cut(&self) {
-        self.off.store(true, Ordering::SeqCst);
+        if !self.off.swap(true, Ordering::SeqCst) {
+            self.device.power_fails();
+        }
         drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         self.went_off.notify_all();
     }
@@ -101,10 +134,10 @@ impl PoweredDrive {
     ///
     /// # Panics
     /// When the power is on.
-    pub fn lose(&self, seed: u64) -> CutReport {
+    pub fn lose(&self, seed: u64) -> D::Report {
         assert!(!self.is_on(), "a drive that has power loses nothing");
         let _alone = self.under_way.write().unwrap_or_else(PoisonError::into_inner);
-        self.contents.power_cut(seed)
+        self.device.power_cut(seed)
     }
 
     /// The power comes on again, on what there is. Writes are counted from 0.
@@ -123,9 +156,9 @@ impl PoweredDrive {
     }
 }
 
-impl Device for PoweredDrive {
+impl<D: LosesPower> Device for PoweredDrive<D> {
     fn capabilities(&self) -> Capabilities {
-        self.modelled.capabilities()
+        self.device.capabilities()
     }
 
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
@@ -139,7 +172,7 @@ impl Device for PoweredDrive {
         let is_write =
             |request: &&Request<'_>| matches!(request, Request::Write { .. } | Request::WriteThrough { .. });
         let writes = batch.iter().filter(is_write).count() as u64;
-        let results = self.modelled.run(batch);
+        let results = self.device.run(batch);
         let before = self.writes.fetch_add(writes, Ordering::SeqCst);
         if writes > 0 && before + writes >= self.cut_at_write.load(Ordering::SeqCst) {
             self.cut();
@@ -147,6 +180,35 @@ impl Device for PoweredDrive {
         let is_on = self.is_on();
         drop(under_way);
         if is_on { results } else { off(batch) }
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), DeviceError> {
+        self.device.set_len(len)
+    }
+
+    fn data_from(&self, offset: u64) -> Result<Option<Range<u64>>, DeviceError> {
+        self.device.data_from(offset)
+    }
+
+    fn describe(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl ModelledContents {
+    /// The contents alone.
+    pub fn memory(&self) -> &MemoryDevice {
+        &self.contents
+    }
+}
+
+impl Device for ModelledContents {
+    fn capabilities(&self) -> Capabilities {
+        self.modelled.capabilities()
+    }
+
+    fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+        self.modelled.run(batch)
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {
@@ -158,7 +220,15 @@ impl Device for PoweredDrive {
     }
 
     fn describe(&self) -> String {
-        self.name.clone()
+        self.modelled.describe()
+    }
+}
+
+impl LosesPower for ModelledContents {
+    type Report = CutReport;
+
+    fn power_cut(&self, seed: u64) -> CutReport {
+        self.contents.power_cut(seed)
     }
 }
 

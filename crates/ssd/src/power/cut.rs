@@ -7,7 +7,7 @@ use crate::config::SsdConfig;
 use crate::ftl::JOURNAL_ENTRY_BYTES;
 
 /// Bytes of what a host may find shorn: the smallest that it can write.
-const SECTOR_BYTES: u32 = 512;
+pub(crate) const SECTOR_BYTES: u32 = 512;
 
 /// What a power cut leaves.
 #[derive(Debug, Clone)]

@@ -33,6 +33,7 @@ use std::sync::Arc;
 
 pub use anomaly::{Anomaly, PowerLossConfig};
 pub use cut::Remains;
+pub(crate) use cut::SECTOR_BYTES;
 #[cfg(feature = "planted")]
 pub use planted::PlantedFault;
 #[cfg(not(feature = "planted"))]

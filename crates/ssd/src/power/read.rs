@@ -1,6 +1,6 @@
 //! What the host reads.
 
-use super::{Held, Recorder, Version};
+use super::{Entry, Held, Recorder, Version};
 use crate::drive::Ssd;
 use crate::ftl::Location;
 
@@ -73,6 +73,29 @@ impl Recorder {
                 Held::Taken { logical: owner, .. } if *owner == logical => Ok(Contents::Unreadable),
                 other => Err(format!("unit {unit} of flash has {other:?}")),
             },
+        }
+    }
+
+    /// Bytes of memory that is kept for a unit of flash, beside its contents.
+    pub(crate) const BYTES_PER_UNIT: u64 = (size_of::<Held>() + size_of::<Entry>()) as u64;
+
+    /// Shows each unit of the host and version that a read may return, now or after a power cut.
+    pub(crate) fn each_version(&self, mut show: impl FnMut(u32, Version)) {
+        let undone = self.changes.iter().flat_map(|change| &change.before);
+        for held in self.units.iter().chain(undone) {
+            let Held::Data { logical, contents, .. } = held else { continue };
+            match *contents {
+                Contents::Whole(version) | Contents::Corrupt(version) => show(*logical, version),
+                Contents::Shorn { version, before, .. } => {
+                    show(*logical, version);
+                    show(*logical, before);
+                }
+                Contents::OfAnother { unit, version } => show(unit, version),
+                Contents::Nothing | Contents::Unreadable => {}
+            }
+        }
+        for buffered in &self.buffered {
+            buffered.fillings.iter().for_each(|filling| show(buffered.logical, filling.version));
         }
     }
 

@@ -12,6 +12,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz device serve --socket ./nbd.sock --file ./disk.img          a file, as a block device
   mezz device serve --socket ./nbd.sock --model durassd --size 2GB
   mezz device serve --socket ./nbd.sock --model ssd-a --size 2GB --image ./disk.img --power-cut-after 5000
+  mezz device serve --socket ./nbd.sock --model ./shorn.toml --size 1GB --inside --power-cut-after 5000 --restart
   mezz device serve --listen 127.0.0.1:10809 --model cloud-volume --size 1GB --power-cut-after 30s --restart
   mezz device serve --listen 0.0.0.0:10809 --tls-certificate cert.pem --tls-key key.pem --tls-clients ca.pem --file ./disk.img
 
@@ -20,7 +21,8 @@ what was written is durable.
 
 At a power cut every client is disconnected. A drive with a volatile write cache keeps, loses or tears (in sectors of 512 bytes) each write
 that was neither flushed nor among those that the cache has no room for; --seed decides which. One whose cache is kept by capacitors, or that
-has none, keeps all that it has acknowledged.";
+has none, keeps all that it has acknowledged. With --inside none of this is drawn: flash, cache and map of the drive are in some state when the
+power fails, and it starts from that; a drive that is dead afterwards says so, and ends the service.";
 
 /// The options of `device serve`.
 #[derive(Debug, Args)]
@@ -77,6 +79,11 @@ pub(crate) struct ServeArgs {
     /// 32MiB).
     #[arg(long, value_name = "SIZE", requires = "model")]
     pub(super) cache: Option<Size>,
+
+    /// Keep the contents where the drive's own controller puts them (models with a table `[ssd]`): a power
+    /// cut then leaves what that makes of it, with the anomalies of `[ssd.power_loss]`.
+    #[arg(long, requires = "model", conflicts_with = "cache")]
+    pub(super) inside: bool,
 
     /// Cut the power of a modelled drive in this write after its start (1000), or after this time (500ms,
     /// 30s, 5min).

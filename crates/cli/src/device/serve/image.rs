@@ -4,10 +4,13 @@ use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-use mezzanine_device::{Device as _, DeviceError, FileDevice, MemoryDevice, OpenOptions};
+use mezzanine_device::{Device, DeviceError, FileDevice, OpenOptions};
 
 /// What is looked at and written at once, in bytes.
-const PIECE_BYTES: usize = 8192;
+pub(super) const PIECE_BYTES: usize = 8192;
+
+/// Takes the next piece, of [`PIECE_BYTES`] or, at the end, less.
+pub(super) type Show<'s> = &'s mut dyn FnMut(&[u8]) -> io::Result<()>;
 
 /// Length of the image in bytes; none if there is no such file.
 pub(super) fn len(path: &Path) -> io::Result<Option<u64>> {
@@ -20,7 +23,7 @@ pub(super) fn len(path: &Path) -> io::Result<Option<u64>> {
 }
 
 /// Gives a drive the contents of the image, durably. Holes are not read.
-pub(super) fn load(path: &Path, contents: &MemoryDevice) -> Result<(), DeviceError> {
+pub(super) fn load(path: &Path, contents: &dyn Device) -> Result<(), DeviceError> {
     let image = FileDevice::open(path, &OpenOptions::default())?;
     let end = image.len().min(contents.len());
     let mut buffer = vec![0; 1 << 20];
@@ -41,7 +44,7 @@ pub(super) fn load(path: &Path, contents: &MemoryDevice) -> Result<(), DeviceErr
 
 /// Writes the contents of a drive to the image, with holes where there are zeros. The image that was there is
 /// replaced when the new one is whole.
-pub(super) fn save(path: &Path, contents: &MemoryDevice) -> io::Result<()> {
+pub(super) fn save(path: &Path, contents: impl FnOnce(Show<'_>) -> io::Result<()>) -> io::Result<()> {
     let mut making = path.as_os_str().to_owned();
     making.push(".new");
     let made = write_new(making.as_ref(), contents).and_then(|()| fs::rename(&making, path));
@@ -51,21 +54,20 @@ pub(super) fn save(path: &Path, contents: &MemoryDevice) -> io::Result<()> {
     made
 }
 
-fn write_new(path: &Path, contents: &MemoryDevice) -> io::Result<()> {
+fn write_new(path: &Path, contents: impl FnOnce(Show<'_>) -> io::Result<()>) -> io::Result<()> {
     let mut file = File::create(path)?;
-    contents.view(|image| {
-        let (mut at, mut there) = (0, 0);
-        for piece in image.pieces::<PIECE_BYTES>() {
-            if piece.iter().any(|&byte| byte != 0) {
-                if at != there {
-                    file.seek(SeekFrom::Start(at))?;
-                }
-                file.write_all(piece)?;
-                there = at + piece.len() as u64;
+    let (mut at, mut there) = (0, 0);
+    contents(&mut |piece| {
+        if piece.iter().any(|&byte| byte != 0) {
+            if at != there {
+                file.seek(SeekFrom::Start(at))?;
             }
-            at += piece.len() as u64;
+            file.write_all(piece)?;
+            there = at + piece.len() as u64;
         }
-        file.set_len(at)
+        at += piece.len() as u64;
+        Ok(())
     })?;
+    file.set_len(at)?;
     file.sync_all()
 }

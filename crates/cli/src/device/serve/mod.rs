@@ -1,6 +1,7 @@
 //! `mezz device serve`: a file, a block device or a modelled drive over NBD.
 
 mod args;
+mod drive;
 mod image;
 
 use std::path::Path;
@@ -8,14 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use args::Moment;
 pub(crate) use args::{EXAMPLES, ServeArgs};
+use drive::{PowerCut, ServedDrive};
 use mezzanine_blockdev::nbd::{Encryption, Event, Export, Limits, Server};
-use mezzanine_device::model::{Mechanism, Model};
-use mezzanine_device::{Device, DeviceError, FileDevice, MemoryDevice, OpenOptions, PoweredDrive};
+use mezzanine_device::{Device, DeviceError, FileDevice, OpenOptions};
 use serde::Serialize;
 
-use super::find_model;
 use crate::failure::{Failure, chain};
 use crate::output;
 use crate::size::Size;
@@ -24,8 +23,6 @@ use crate::size::Size;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Failed requests that are reported one by one; a drive that is gone fails them all.
 const FAILURES_SHOWN: u64 = 10;
-/// What a volatile write cache holds of which nothing is known, in bytes.
-const CACHE_BYTES: u64 = 32 << 20;
 
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -39,19 +36,6 @@ struct Served {
     clients: u64,
     failed_requests: u64,
     power_cuts: Vec<PowerCut>,
-}
-
-/// One power cut.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct PowerCut {
-    /// Since the drive had started.
-    seconds: f64,
-    writes: u64,
-    seed: u64,
-    /// Of the writes that were not durable.
-    kept: u64,
-    lost: u64,
-    torn: u64,
 }
 
 /// What the server has counted.
@@ -70,9 +54,9 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         ));
     }
     end_on_signals();
-    let drive = if args.model.is_some() { Some(modelled(args)?) } else { None };
+    let drive = if args.model.is_some() { Some(drive::modelled(args)?) } else { None };
     let export = match (&drive, &args.file) {
-        (Some(drive), _) => Export { rotational: drive.rotational, ..Export::new(drive.device()) },
+        (Some(drive), _) => Export { rotational: drive.is_rotational(), ..Export::new(drive.device()) },
         (None, Some(path)) => file(path, args.read_only)?,
         // clap asks for one of the two.
         (None, None) => return Err(Failure::usage("device serve", "there is nothing to serve")),
@@ -96,7 +80,7 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
             Vec::new()
         }
     };
-    end(server, &drive, args)?;
+    end(server, drive.as_deref(), args)?;
     let served = Served {
         device,
         size_bytes,
@@ -194,9 +178,9 @@ fn report(event: &Event<'_>, counts: &Counts) {
 }
 
 /// Finishes what is under way, and makes durable what was written.
-fn end(server: Server, drive: &Option<ModelledDrive>, args: &ServeArgs) -> Result<(), Failure> {
+fn end(server: Server, drive: Option<&dyn ServedDrive>, args: &ServeArgs) -> Result<(), Failure> {
     // A drive without power has nothing left to flush; its cut has decided what there is.
-    let has_power = drive.as_ref().is_none_or(|drive| drive.powered.is_on());
+    let has_power = drive.is_none_or(ServedDrive::has_power);
     let flushed = server.shutdown();
     if let Some(drive) = drive {
         drive.save(args)?;
@@ -211,167 +195,16 @@ fn end(server: Server, drive: &Option<ModelledDrive>, args: &ServeArgs) -> Resul
     }
 }
 
-/// A modelled drive with its contents.
-struct ModelledDrive {
-    powered: Arc<PoweredDrive>,
-    rotational: bool,
-}
-
-fn modelled(args: &ServeArgs) -> Result<ModelledDrive, Failure> {
-    let model = find_model(args.model.as_deref().unwrap_or_default())?;
-    let refused = |error: &dyn std::error::Error| Failure::refused(&model.name, chain(error));
-    let len = contents_len(args, &model)?;
-    let cache_bytes = cache_bytes(args, &model)?;
-    let rotational = matches!(model.mechanism, Mechanism::Hdd(_));
-    let drive = mezzanine_ssd::open_drive(model.clone(), None, args.time_scale).map_err(|e| refused(&e))?;
-    let contents = Arc::new(MemoryDevice::new(len));
-    if let Some(path) = args.image.as_ref().filter(|path| path.exists()) {
-        image::load(path, &contents).map_err(|error| Failure::refused(path.display(), chain(&error)))?;
-    }
-    Ok(ModelledDrive { powered: Arc::new(PoweredDrive::new(&drive, contents, cache_bytes)), rotational })
-}
-
-/// How long a modelled drive is: as asked for, which the image must agree with, or as the image.
-fn contents_len(args: &ServeArgs, model: &Model) -> Result<u64, Failure> {
-    let image = match &args.image {
-        Some(path) => image::len(path).map_err(|error| Failure::refused(path.display(), error))?,
-        None => None,
-    };
-    let asked = args.size.map(|size| size.0);
-    let len = match (asked, image) {
-        (Some(asked), Some(image)) if asked != image => {
-            let path = args.image.as_deref().unwrap_or(Path::new("")).display().to_string();
-            return Err(Failure::refused(path, format!("it is {image} bytes long, and --size says {asked}"))
-                .next("leave out --size, or name another image"));
-        }
-        (None, None) => {
-            return Err(Failure::usage("--size", "nothing says how long the drive is")
-                .next("give --size, or an --image that exists"));
-        }
-        (Some(len), _) | (None, Some(len)) => len,
-    };
-    if len < 4096 || len % 512 != 0 {
-        return Err(Failure::refused("--size", format!("{len} bytes are no drive"))
-            .next("give a multiple of 512 bytes, 4096 at least"));
-    }
-    if len > model.capacity_bytes {
-        let reason = format!("the drive {} has {} alone", model.name, Size(model.capacity_bytes));
-        return Err(
-            Failure::refused(format!("--size {}", Size(len)), reason).next("give less, or another model")
-        );
-    }
-    Ok(len)
-}
-
-/// What a power cut can take, in bytes.
-fn cache_bytes(args: &ServeArgs, model: &Model) -> Result<u64, Failure> {
-    if !model.volatile_cache {
-        return match args.cache {
-            Some(_) => {
-                Err(Failure::usage("--cache", format!("the drive {} has no volatile cache", model.name)))
-            }
-            None => Ok(0),
-        };
-    }
-    if let Some(size) = args.cache {
-        return Ok(size.0);
-    }
-    let ssd = mezzanine_ssd::Ssd::of_model(model);
-    let ssd = ssd.map_err(|error| Failure::refused(&model.name, chain(&error)))?;
-    Ok(ssd.map_or(CACHE_BYTES, |ssd| ssd.config().cache.buffer_bytes))
-}
-
-impl ModelledDrive {
-    fn device(&self) -> Arc<dyn Device> {
-        Arc::clone(&self.powered) as Arc<dyn Device>
-    }
-
-    /// Waits for the end, and cuts the power when its time has come.
-    fn serve(&self, args: &ServeArgs, server: &Server) -> Result<Vec<PowerCut>, Failure> {
-        let mut cuts = Vec::new();
-        if let Some(Moment::InWrite(write)) = args.power_cut_after {
-            self.powered.cut_in_write(write);
-        }
-        let mut started = Instant::now();
-        while !IS_INTERRUPTED.load(Ordering::Acquire) {
-            let left = match args.power_cut_after {
-                Some(Moment::After(time)) => time.saturating_sub(started.elapsed()),
-                _ => LOOK_EVERY,
-            };
-            if left.is_zero() {
-                self.powered.cut();
-            }
-            if !self.powered.wait_for_cut(left.min(LOOK_EVERY)) {
-                continue;
-            }
-            let cut = self.lose(args.seed.wrapping_add(cuts.len() as u64), started.elapsed(), server);
-            output::note(&cut.text());
-            cuts.push(cut);
-            if !args.restart {
-                break;
-            }
-            self.save(args)?;
-            self.powered.restore();
-            started = Instant::now();
-            output::note("the drive has started again");
-        }
-        Ok(cuts)
-    }
-
-    /// What the cut takes. Nobody is left who was connected before it.
-    fn lose(&self, seed: u64, after: Duration, server: &Server) -> PowerCut {
-        server.disconnect_all();
-        let report = self.powered.lose(seed);
-        while server.connections() > 0 {
-            server.disconnect_all();
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let (kept, lost, torn) = (report.kept, report.lost, report.torn);
-        PowerCut { seconds: after.as_secs_f64(), writes: self.powered.writes(), seed, kept, lost, torn }
-    }
-
-    fn save(&self, args: &ServeArgs) -> Result<(), Failure> {
-        let Some(path) = &args.image else { return Ok(()) };
-        if args.read_only {
-            return Ok(());
-        }
-        image::save(path, self.powered.contents()).map_err(|error| {
-            Failure::refused(path.display(), format!("the contents cannot be saved: {error}"))
-        })
-    }
-}
-
-impl PowerCut {
-    fn text(&self) -> String {
-        let Self { seconds, writes, seed, kept, lost, torn } = self;
-        let writes = if *writes == 1 { "1 write".to_owned() } else { format!("{writes} writes") };
-        if kept + lost + torn == 0 {
-            return format!(
-                "the power failed after {seconds:.1} s and {writes}: nothing was in a volatile cache"
-            );
-        }
-        format!(
-            "the power failed after {seconds:.1} s and {writes}: of those that were not durable {kept} were \
-             kept, {lost} lost and {torn} torn (seed {seed})"
-        )
-    }
-}
-
 impl Served {
     fn text(&self) -> String {
-        let lost: u64 = self.power_cuts.iter().map(|cut| cut.lost + cut.torn).sum();
-        let cuts = match self.power_cuts.len() {
-            0 => "no power cuts".to_owned(),
-            1 => format!("1 power cut, {lost} writes lost or torn"),
-            count => format!("{count} power cuts, {lost} writes lost or torn"),
-        };
         format!(
-            "served {} ({}) for {:.1} s: {} clients, {} failed requests, {cuts}\n",
+            "served {} ({}) for {:.1} s: {} clients, {} failed requests, {}\n",
             self.device,
             Size(self.size_bytes),
             self.seconds,
             self.clients,
-            self.failed_requests
+            self.failed_requests,
+            drive::in_short(&self.power_cuts)
         )
     }
 }
