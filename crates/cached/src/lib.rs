@@ -46,6 +46,10 @@ mod settings;
 
 mod fingerprint;
 
+mod identity;
+
+mod superblocks;
+
 mod health;
 
 mod latency;
@@ -73,7 +77,9 @@ pub use error::{CachedError, CachedErrorKind};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use health::{DeviceFailures, Health};
 pub use host::{BlockCache, Drained};
+pub use identity::Backing;
 pub use latency::{Latency, Served};
 pub use settings::Settings;
 pub use statistics::{Bypassed, CachedStatistics};
+pub use superblocks::{read_superblocks, write_superblock};
 pub use volume::CachedVolume;
