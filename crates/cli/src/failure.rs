@@ -55,6 +55,12 @@ impl Failure {
         (self.thing.clone(), self.reason.clone(), self.next.clone())
     }
 
+    /// The same once more, for whoever else is to be told.
+    pub(crate) fn again(&self) -> Failure {
+        let (thing, reason, next) = self.parts();
+        Failure { exit: self.exit, thing, reason, next }
+    }
+
     /// Ends the process with it, where nobody is left to return it to.
     pub(crate) fn end(self) -> ! {
         eprintln!("mezz: {self}");

@@ -7,12 +7,15 @@
 
 mod checksum;
 mod failure;
+mod nbd;
 mod output;
 mod size;
 
+mod contents;
 mod machine;
 
 mod benchmark;
+mod block;
 
 mod demo;
 mod device;
@@ -59,6 +62,9 @@ enum Verb {
     /// List drives and models, and measure them.
     #[command(subcommand)]
     Device(device::DeviceVerb),
+    /// Block devices behind a flash cache, served over NBD.
+    #[command(subcommand)]
+    Block(block::BlockVerb),
     /// Traces of page requests: looked at, converted, generated.
     #[command(subcommand)]
     Trace(trace::TraceVerb),
@@ -82,6 +88,7 @@ fn main() -> ExitCode {
         Verb::Sim(verb) => sim::run(&verb, cli.json),
         Verb::Experiment(verb) => experiment::run(&verb, cli.json),
         Verb::Device(verb) => device::run(&verb, cli.json),
+        Verb::Block(verb) => block::run(&verb, cli.json),
         Verb::Pg(verb) => pg::run(&verb, cli.json),
         Verb::DemoChild(args) => demo::child::run(&args),
     };

@@ -16,6 +16,14 @@ const VERBS: &[&[&str]] = &[
     &["device", "probe"],
     &["device", "fit"],
     &["device", "serve"],
+    &["block", "create"],
+    &["block", "attach"],
+    &["block", "status"],
+    &["block", "list"],
+    &["block", "flush"],
+    &["block", "set"],
+    &["block", "detach"],
+    &["block", "check"],
     &["trace", "info"],
     &["trace", "convert"],
     &["trace", "generate"],
@@ -51,9 +59,19 @@ fn every_verb_has_help_with_an_example() {
 #[test]
 fn the_overview_names_all_verbs_and_the_exit_codes() {
     let text = mezz(&["--help"]).expect(0).stdout;
-    for part in
-        ["demo", "tier", "device", "trace", "sim", "experiment", "pg", "Exit codes:", "  3  refused", "10GiB"]
-    {
+    for part in [
+        "demo",
+        "tier",
+        "device",
+        "block",
+        "trace",
+        "sim",
+        "experiment",
+        "pg",
+        "Exit codes:",
+        "  3  refused",
+        "10GiB",
+    ] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
     assert!(!text.contains("demo-child"), "internals are not shown");

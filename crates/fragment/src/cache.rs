@@ -52,6 +52,7 @@ impl Cache {
         region.place::<Stripe>(layout.thread_counters, STRIPES + 1);
         let cache = Self { region, geometry, id: CacheId::new() };
         cache.set_write_mode(cache.geometry.config().write_mode);
+        cache.set_population_workers(cache.geometry.config().population_workers);
         cache
     }
 
@@ -75,6 +76,18 @@ impl Cache {
 
     fn write_mode_word(&self) -> &StateWord<Mode> {
         &self.control().write_mode
+    }
+
+    /// Workers that may begin a population now, if the throttle lets them.
+    pub fn population_workers(&self) -> u32 {
+        self.control().population_workers.get() as u32
+    }
+
+    /// Has no more workers than these begin populations from now on, and no more than there are; 0: none
+    /// begins. Populations that have begun go on.
+    pub fn set_population_workers(&self, workers: u32) {
+        let most = self.geometry.config().population_workers;
+        self.control().population_workers.set(workers.min(most).into());
     }
 
     /// A number that rises whenever there may be a job that there was not before. A host whose threads have

@@ -30,6 +30,8 @@ pub(crate) struct Control {
     pub(crate) planner: Planner,
     pub(crate) pools: Pools,
     pub(crate) write_mode: StateWord<Mode>,
+    /// Workers that may begin a population.
+    pub(crate) population_workers: Word,
     /// Rises whenever there may be a job that there was not before.
     pub(crate) work: Word,
     /// Copies handed out since a population was last asked for.

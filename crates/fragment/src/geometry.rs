@@ -176,6 +176,11 @@ impl Geometry {
         self.first_of[self.first_of.len() - 1]
     }
 
+    /// Where on the cache device the first slot begins, in bytes.
+    pub fn data_offset(&self) -> u64 {
+        self.config.data_offset
+    }
+
     /// Bytes of memory that the cache needs.
     pub fn region_bytes(&self) -> usize {
         self.layout.bytes

@@ -96,6 +96,8 @@ mod small;
 
 mod config;
 
+pub mod format;
+
 mod geometry;
 
 mod validity;

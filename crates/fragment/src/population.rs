@@ -104,7 +104,7 @@ impl Cache {
 impl LockedPlanner<'_> {
     /// One cycle of the paper's Algorithm 1, from where the worker wakes.
     fn cycle(&self, number: WorkerNumber, stage: &Stage) -> Begun {
-        if number.0 >= stage.workers {
+        if number.0 >= stage.workers.min(self.cache.population_workers()) {
             return Begun::Nothing;
         }
         let Some(fragment) = self.hottest() else {

@@ -14,14 +14,25 @@ use super::stream::Socket;
 /// A socket that clients connect to.
 #[derive(Debug)]
 pub(super) enum Listener {
-    /// A Unix socket, with its path, device and inode.
-    Unix(UnixListener, PathBuf, (u64, u64)),
+    Unix(UnixSocket),
     Tcp(TcpListener),
 }
 
-impl Listener {
+/// A Unix socket at a path, which goes with it.
+#[derive(Debug)]
+pub struct UnixSocket {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl UnixSocket {
     /// Listens at a path, for this user alone. What a dead server has left there is replaced.
-    pub(super) fn unix(path: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If something is at the path that is not the socket of a dead server, or the socket cannot be made.
+    pub fn bind(path: &Path) -> io::Result<Self> {
         refuse_what_is_there(path)?;
         // Nobody is to connect before the permissions are right, and what stands at the path is whole.
         let mut making = path.as_os_str().to_owned();
@@ -32,12 +43,27 @@ impl Listener {
             .and_then(|()| fs::symlink_metadata(&making))
             .and_then(|metadata| fs::rename(&making, path).map(|()| metadata));
         match made {
-            Ok(metadata) => Ok(Self::Unix(listener, path.to_path_buf(), (metadata.dev(), metadata.ino()))),
+            Ok(metadata) => {
+                let identity = (metadata.dev(), metadata.ino());
+                Ok(Self { listener, path: path.to_path_buf(), identity })
+            }
             Err(error) => {
                 let _ = fs::remove_file(&making);
                 Err(error)
             }
         }
+    }
+
+    /// What accepts clients.
+    pub fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+}
+
+impl Listener {
+    /// Listens at a path.
+    pub(super) fn unix(path: &Path) -> io::Result<Self> {
+        UnixSocket::bind(path).map(Self::Unix)
     }
 
     /// Listens at an address.
@@ -48,7 +74,7 @@ impl Listener {
     /// Where a TCP listener listens: a port that was left to the system is a number here.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Unix(..) => None,
+            Self::Unix(_) => None,
             Self::Tcp(listener) => listener.local_addr().ok(),
         }
     }
@@ -56,9 +82,9 @@ impl Listener {
     /// The next client, and what to call it.
     pub(super) fn accept(&self) -> io::Result<(Socket, String)> {
         match self {
-            Self::Unix(listener, path, _) => {
-                let (stream, _) = listener.accept()?;
-                Ok((Socket::Unix(stream), path.display().to_string()))
+            Self::Unix(socket) => {
+                let (stream, _) = socket.listener.accept()?;
+                Ok((Socket::Unix(stream), socket.path.display().to_string()))
             }
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept()?;
@@ -72,19 +98,18 @@ impl Listener {
     pub(super) fn stop(&self) {
         // Linux wakes whoever waits there; a listener has no other end that could be missing.
         let _ = match self {
-            Self::Unix(listener, ..) => shutdown(listener, Shutdown::Both),
+            Self::Unix(socket) => shutdown(&socket.listener, Shutdown::Both),
             Self::Tcp(listener) => shutdown(listener, Shutdown::Both),
         };
     }
 }
 
 /// Removes the socket's path, unless something else stands there by now.
-impl Drop for Listener {
+impl Drop for UnixSocket {
     fn drop(&mut self) {
-        let Self::Unix(_, path, identity) = self else { return };
-        let there = fs::symlink_metadata(&*path).map(|metadata| (metadata.dev(), metadata.ino()));
-        if there.is_ok_and(|there| there == *identity) {
-            let _ = fs::remove_file(path);
+        let there = fs::symlink_metadata(&self.path).map(|metadata| (metadata.dev(), metadata.ino()));
+        if there.is_ok_and(|there| there == self.identity) {
+            let _ = fs::remove_file(&self.path);
         }
     }
 }

@@ -45,5 +45,6 @@ mod server;
 
 pub use export::{Export, Limits};
 pub use haggle::{Ended, Violation};
+pub use listener::UnixSocket;
 pub use server::{Event, Server, serve_stream};
 pub use tls::{Encryption, EncryptionError};

@@ -1,11 +1,11 @@
 //! What `device serve` is asked for.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 
+use crate::nbd::ListenArgs;
 use crate::size::Size;
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -26,33 +26,10 @@ power fails, and it starts from that; a drive that is dead afterwards says so, a
 
 /// The options of `device serve`.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("where").required(true).multiple(true)), group(ArgGroup::new("what").required(true)))]
+#[command(group(ArgGroup::new("what").required(true)))]
 pub(crate) struct ServeArgs {
-    /// Unix socket to listen at; this user alone may connect to it.
-    #[arg(long, value_name = "PATH", group = "where")]
-    pub(super) socket: Option<PathBuf>,
-
-    /// TCP address to listen at. Without a certificate only addresses of this machine (127.0.0.1 or ::1) are
-    /// taken.
-    #[arg(long, value_name = "ADDRESS:PORT", group = "where")]
-    pub(super) listen: Option<SocketAddr>,
-
-    /// Encrypt what goes over TCP (TLS 1.3) with the certificate in this PEM file, and those above it behind.
-    #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
-    pub(super) tls_certificate: Option<PathBuf>,
-
-    /// The certificate's private key, a PEM file.
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
-    pub(super) tls_key: Option<PathBuf>,
-
-    /// Let only clients in over TCP whose certificate one of the authorities in this PEM file has signed.
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
-    pub(super) tls_clients: Option<PathBuf>,
-
-    /// Listen without a certificate at a TCP address that others reach: they may read and write everything,
-    /// and so may all who are between.
-    #[arg(long, requires = "listen", conflicts_with = "tls_certificate")]
-    pub(super) insecure: bool,
+    #[command(flatten)]
+    pub(super) listen: ListenArgs,
 
     /// File or block device to serve.
     #[arg(long, value_name = "PATH", group = "what")]

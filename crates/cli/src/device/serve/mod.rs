@@ -6,23 +6,22 @@ mod image;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) use args::{EXAMPLES, ServeArgs};
 use drive::{PowerCut, ServedDrive};
-use mezzanine_blockdev::nbd::{Encryption, Event, Export, Limits, Server};
+use mezzanine_blockdev::nbd::{Export, Server};
 use mezzanine_device::{Device, DeviceError, FileDevice, OpenOptions};
 use serde::Serialize;
 
 use crate::failure::{Failure, chain};
+use crate::nbd::Counts;
 use crate::output;
 use crate::size::Size;
 
 /// How often it is looked whether the end has come.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Failed requests that are reported one by one; a drive that is gone fails them all.
-const FAILURES_SHOWN: u64 = 10;
 
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -38,21 +37,8 @@ struct Served {
     power_cuts: Vec<PowerCut>,
 }
 
-/// What the server has counted.
-#[derive(Default)]
-struct Counts {
-    clients: AtomicU64,
-    failed: AtomicU64,
-}
-
 pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
-    let encryption = encryption(args)?;
-    let may_be_reached = args.insecure || encryption.is_some();
-    if let Some(address) = args.listen.filter(|address| !address.ip().is_loopback() && !may_be_reached) {
-        return Err(Failure::refused(address, "others reach this address, and nothing would be encrypted").next(
-            "give --tls-certificate and --tls-key, or listen at 127.0.0.1 and let ssh forward the port, or say --insecure",
-        ));
-    }
+    let encryption = args.listen.encryption()?;
     end_on_signals();
     let drive = if args.model.is_some() { Some(drive::modelled(args)?) } else { None };
     let export = match (&drive, &args.file) {
@@ -70,7 +56,8 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let begun = Instant::now();
     let (device, size_bytes) = (export.device.describe(), export.device.len());
     let counts = Arc::new(Counts::default());
-    let server = listen(args, export, encryption, &counts)?;
+    let told = describe(&export);
+    let server = args.listen.serve(vec![(export, told)], encryption, &counts)?;
     let power_cuts = match &drive {
         Some(drive) => drive.serve(args, &server)?,
         None => {
@@ -118,63 +105,9 @@ fn file(path: &Path, read_only: bool) -> Result<Export, Failure> {
     Ok(Export { zeroes_are_holes: is_regular, ..Export::new(Arc::new(device)) })
 }
 
-/// What is asked for over TCP.
-fn encryption(args: &ServeArgs) -> Result<Option<Encryption>, Failure> {
-    let Some((certificate, key)) = args.tls_certificate.as_ref().zip(args.tls_key.as_ref()) else {
-        return Ok(None);
-    };
-    let encryption = Encryption::from_files(certificate, key, args.tls_clients.as_deref());
-    encryption.map(Some).map_err(|error| {
-        Failure::refused("encryption", error)
-            .next("give files in the form PEM, as openssl and certtool write them")
-    })
-}
-
-fn listen(
-    args: &ServeArgs,
-    export: Export,
-    encryption: Option<Encryption>,
-    counts: &Arc<Counts>,
-) -> Result<Server, Failure> {
-    let scheme = if encryption.is_some() { "nbds" } else { "nbd" };
-    let (told, counts) = (describe(&export), Arc::clone(counts));
-    let mut server =
-        Server::new(vec![export], Limits::default(), encryption, move |event| report(event, &counts));
-    if let Some(path) = &args.socket {
-        server.listen_unix(path).map_err(|error| {
-            let refused = Failure::refused(path.display(), format!("cannot make a socket there: {error}"));
-            refused.next("name one in a folder that exists and that this user may write to")
-        })?;
-        output::note(&format!("{told}: nbd+unix:///{}?socket={}", args.name, path.display()));
-    }
-    if let Some(address) = args.listen {
-        let address = server.listen_tcp(address).map_err(|error| {
-            let refused = Failure::refused(address, format!("cannot listen there: {error}"));
-            refused.next("name an address of this machine, and a port that nobody else has; with port 0 the system finds one")
-        })?;
-        output::note(&format!("{told}: {scheme}://{address}/{}", args.name));
-    }
-    Ok(server)
-}
-
 fn describe(export: &Export) -> String {
     let kind = if export.read_only { ", read-only" } else { "" };
     format!("serving {} ({}{kind})", export.device.describe(), Size(export.device.len()))
-}
-
-fn report(event: &Event<'_>, counts: &Counts) {
-    match event {
-        Event::Began { .. } => {
-            counts.clients.fetch_add(1, Ordering::Relaxed);
-        }
-        Event::Failed { .. } => match counts.failed.fetch_add(1, Ordering::Relaxed) {
-            FAILURES_SHOWN => return output::note("more requests fail; they are counted"),
-            failed if failed > FAILURES_SHOWN => return,
-            _ => {}
-        },
-        _ => {}
-    }
-    output::note(&event.to_string());
 }
 
 /// Finishes what is under way, and makes durable what was written.

@@ -1,0 +1,126 @@
+//! Batches: one submission to each of the two devices at most.
+
+use std::time::Instant;
+
+use mezzanine_device::{DeviceError, Request};
+use mezzanine_fragment::WriteToken;
+
+use crate::host::Shared;
+use crate::latency::Served;
+use crate::read::{Wanted, divide};
+use crate::statistics::count;
+
+/// What becomes of a batch.
+struct Batch {
+    results: Vec<Result<(), DeviceError>>,
+    /// By request: what it was served from, once that is known; none: it was refused.
+    served: Vec<Option<Served>>,
+    /// Writes and discards that have begun in the engine.
+    tokens: Vec<(usize, WriteToken)>,
+}
+
+impl Shared {
+    /// Requests of a batch are not ordered among themselves (`Device`, promise 3), so what changes something
+    /// begins in the engine before anything is read, and ends when the backing device has answered.
+    pub(crate) fn batch(&self, volume: usize, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+        let since = Instant::now();
+        let mut done = Batch {
+            results: batch.iter().map(|_| Ok(())).collect(),
+            served: vec![None; batch.len()],
+            tokens: Vec::new(),
+        };
+        let (mut wanted, mut backing) = (Vec::new(), Vec::new());
+        for (number, request) in batch.iter_mut().enumerate() {
+            match self.begin(volume, number, request, &mut done, &mut wanted) {
+                Ok(None) => {}
+                Ok(Some(request)) => backing.push((number, request)),
+                Err(error) => done.results[number] = Err(error),
+            }
+        }
+        for left in self.read_cached(wanted) {
+            let served = &mut done.served[left.request];
+            *served = if *served == Some(Served::Cache) { Some(Served::Both) } else { *served };
+            backing.push((left.request, Request::Read { offset: left.offset, buf: left.buf }));
+        }
+        self.run_backing(volume, backing, &mut done);
+        for (number, token) in done.tokens.drain(..) {
+            self.end(Some(token), &done.results[number]);
+        }
+        for (served, result) in done.served.iter().zip(&done.results) {
+            if let (Some(served), Ok(())) = (served, result) {
+                self.latencies.record(*served, since);
+            }
+        }
+        done.results
+    }
+
+    /// Begins a request: what the backing device is to do at once is given back, and what is read goes to
+    /// `wanted`.
+    fn begin<'r>(
+        &self,
+        volume: usize,
+        number: usize,
+        request: &'r mut Request<'_>,
+        done: &mut Batch,
+        wanted: &mut Vec<Wanted<'r>>,
+    ) -> Result<Option<Request<'r>>, DeviceError> {
+        let mut begun = |token: Option<WriteToken>, served| {
+            done.served[number] = Some(served);
+            done.tokens.extend(token.map(|token| (number, token)));
+        };
+        let request = match request {
+            Request::Read { offset, buf } => {
+                let mut pieces = Vec::new();
+                self.plan(volume, *offset, buf.len() as u64, &mut pieces)?;
+                let any_cached =
+                    pieces.iter().any(|piece| piece.source != mezzanine_fragment::Source::Backing);
+                begun(None, if any_cached { Served::Cache } else { Served::Backing });
+                if !any_cached {
+                    return Ok(Some(Request::Read { offset: *offset, buf }));
+                }
+                divide(number, &pieces, buf, wanted);
+                return Ok(None);
+            }
+            Request::Write { offset, buf } => {
+                begun(self.write_begin(volume, *offset, buf)?, Served::Write);
+                Request::Write { offset: *offset, buf }
+            }
+            Request::WriteThrough { offset, buf } => {
+                begun(self.write_begin(volume, *offset, buf)?, Served::Write);
+                count(&self.counters.writes_durable);
+                Request::WriteThrough { offset: *offset, buf }
+            }
+            Request::Discard { offset, len } => {
+                begun(self.discard_begin(volume, *offset, *len)?, Served::Discard);
+                Request::Discard { offset: *offset, len: *len }
+            }
+            Request::Flush => {
+                begun(None, Served::Flush);
+                Request::Flush
+            }
+            Request::Append { .. } | Request::Reset { .. } => {
+                return Err(request.unsupported(self.backing(volume).describe()));
+            }
+        };
+        Ok(Some(request))
+    }
+
+    fn run_backing(&self, volume: usize, backing: Vec<(usize, Request<'_>)>, done: &mut Batch) {
+        if backing.is_empty() {
+            return;
+        }
+        let (numbers, mut requests): (Vec<_>, Vec<_>) = backing.into_iter().unzip();
+        let results = self.backing(volume).run(&mut requests);
+        for ((number, request), result) in numbers.into_iter().zip(&requests).zip(results) {
+            match request {
+                Request::Flush => self.flushed(&result),
+                Request::Read { .. } if result.is_err() => count(&self.counters.backing_reads_failed),
+                _ => {}
+            }
+            // Of a read in pieces the first failure counts.
+            if done.results[number].is_ok() {
+                done.results[number] = result;
+            }
+        }
+    }
+}

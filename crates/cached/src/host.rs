@@ -1,0 +1,274 @@
+//! A cache with its devices and its threads: start, settings, end.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mezzanine_device::{Device, DeviceError};
+use mezzanine_fragment::{Cache, Geometry, WriteMode};
+
+use crate::error::{CachedError, CachedErrorKind};
+use crate::health::{CacheHealth, Health};
+use crate::latency::{Latencies, Served};
+use crate::pace::Pace;
+use crate::parking::Parking;
+use crate::settings::Settings;
+use crate::statistics::{CachedStatistics, Counters};
+use crate::volume::CachedVolume;
+
+/// How often the end looks whether the copies are written.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// One cache device and the backing devices of its volumes. Clones are the same cache; its threads end with
+/// the last clone and the last [`CachedVolume`].
+#[derive(Clone)]
+pub struct BlockCache {
+    pub(crate) running: Arc<Running>,
+}
+
+/// What all handles have together.
+pub(crate) struct Running {
+    pub(crate) shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    end_within: Duration,
+}
+
+/// What requests and threads share. Threads keep it for as long as they are in a device's request.
+pub(crate) struct Shared {
+    pub(crate) cache: Cache,
+    pub(crate) flash: Arc<dyn Device>,
+    /// By volume; one whose backing device was not given is not served.
+    pub(crate) backing: Vec<Option<Arc<dyn Device>>>,
+    pub(crate) health: CacheHealth,
+    pub(crate) counters: Counters,
+    pub(crate) latencies: Latencies,
+    pub(crate) pace: Pace,
+    pub(crate) parking: Parking,
+    begun: Instant,
+}
+
+/// What an orderly end has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Parts of writes whose copies did not get to the cache device in time. The backing devices have them.
+    pub copies_left: u64,
+}
+
+impl BlockCache {
+    /// An empty cache over these devices. `backing` has a place for each volume of the geometry; volumes
+    /// without a device are not served.
+    ///
+    /// # Errors
+    /// If a device does not fit the geometry or has zones, or if there are no threads to be had.
+    pub fn start(
+        geometry: Geometry,
+        flash: Arc<dyn Device>,
+        backing: Vec<Option<Arc<dyn Device>>>,
+        settings: Settings,
+    ) -> Result<Self, CachedError> {
+        check(&geometry, &*flash, &backing)?;
+        Self::of(Cache::heap(geometry), flash, backing, settings)
+    }
+
+    /// The same over a cache that exists, such as one whose map was read from the cache device.
+    ///
+    /// # Errors
+    /// As of [`BlockCache::start`].
+    pub fn of(
+        cache: Cache,
+        flash: Arc<dyn Device>,
+        backing: Vec<Option<Arc<dyn Device>>>,
+        settings: Settings,
+    ) -> Result<Self, CachedError> {
+        check(cache.geometry(), &*flash, &backing)?;
+        let threads = cache.geometry().config().population_workers + settings.copy_threads.max(1);
+        let shared = Arc::new(Shared {
+            cache,
+            flash,
+            backing,
+            health: CacheHealth::new(settings.refusals_max, settings.suspended_for),
+            counters: Counters::default(),
+            latencies: Latencies::new(),
+            pace: Pace::new(settings.population_rate),
+            parking: Parking::default(),
+            begun: Instant::now(),
+        });
+        let running = Running { shared, threads: Mutex::default(), end_within: settings.end_within };
+        for number in 0..threads {
+            let shared = Arc::clone(&running.shared);
+            let thread = thread::Builder::new().name(format!("cache-{number}"));
+            // Those that were begun end with `running`.
+            let thread = thread.spawn(move || shared.work_until_stopped()).map_err(|error| {
+                CachedError::new(
+                    CachedErrorKind::Threads,
+                    format!("thread {number} of {threads}"),
+                    error.to_string(),
+                    "raise the limit of threads, or ask for fewer population workers",
+                )
+            })?;
+            running.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        }
+        Ok(Self { running: Arc::new(running) })
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.running.shared
+    }
+
+    /// A volume as a device; `None` if its backing device was not given, or there is no such volume.
+    pub fn volume(&self, number: usize) -> Option<CachedVolume> {
+        self.shared().backing.get(number)?.as_ref()?;
+        Some(CachedVolume { running: Arc::clone(&self.running), number })
+    }
+
+    /// The engine, to be looked at.
+    pub fn engine(&self) -> &Cache {
+        &self.shared().cache
+    }
+
+    /// What has been done so far, and how the cache device is.
+    pub fn statistics(&self) -> CachedStatistics {
+        let shared = self.shared();
+        CachedStatistics {
+            engine: shared.cache.statistics(),
+            host: shared.counters.snapshot(),
+            health: shared.health.now(shared.now()),
+            failures: shared.health.failures(),
+            latencies: Served::ALL.map(|served| (served, shared.latencies.of(served))).into(),
+            stage: shared.cache.load().1,
+            candidates: shared.cache.candidates().len() as u64,
+        }
+    }
+
+    /// What becomes of writes now.
+    pub fn write_mode(&self) -> WriteMode {
+        self.shared().cache.write_mode()
+    }
+
+    /// Has the writes that begin from now on go the other way.
+    pub fn set_write_mode(&self, mode: WriteMode) {
+        self.shared().cache.set_write_mode(mode);
+    }
+
+    /// Bytes a second that populations read at most; 0: no limit.
+    pub fn population_rate(&self) -> u64 {
+        self.shared().pace.rate()
+    }
+
+    /// Has populations go by this limit from now on, those that wait as well.
+    pub fn set_population_rate(&self, bytes_per_second: u64) {
+        self.shared().pace.set_rate(bytes_per_second);
+    }
+
+    /// Population workers that may begin a population.
+    pub fn population_workers(&self) -> u32 {
+        self.shared().cache.population_workers()
+    }
+
+    /// Has no more workers than these begin populations; 0: none begins. Those under way go on.
+    pub fn set_population_workers(&self, workers: u32) {
+        self.shared().cache.set_population_workers(workers);
+    }
+
+    /// Flushes all backing devices.
+    ///
+    /// # Errors
+    /// That of the first device that has failed; all are tried.
+    pub fn flush(&self) -> Result<(), CachedError> {
+        let mut first: Result<(), DeviceError> = Ok(());
+        for (number, device) in self.shared().backing.iter().enumerate() {
+            if device.is_some() {
+                first = first.and(self.shared().flush(number));
+            }
+        }
+        first.map_err(|error| CachedError::of_device(error.device().to_owned(), error))
+    }
+
+    /// Waits until the copies of writes that are on their way have been written to the cache device, for so
+    /// long at most, and says every now and then how many are left. Others may go on writing.
+    pub fn drain(&self, within: Duration, mut progress: impl FnMut(u64)) -> Drained {
+        let (deadline, mut told) = (Instant::now() + within, Instant::now());
+        loop {
+            let copies_left = self.shared().cache.statistics().copy_blocks_used;
+            let over = Instant::now() >= deadline || self.shared().health.is_lost();
+            if copies_left == 0 || over {
+                return Drained { copies_left };
+            }
+            if told.elapsed() >= Duration::from_millis(200) {
+                progress(copies_left);
+                told = Instant::now();
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+impl Shared {
+    /// Nanoseconds since the start.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The backing device of a volume that has one.
+    pub(crate) fn backing(&self, volume: usize) -> &dyn Device {
+        self.backing[volume].as_deref().expect("only volumes with a backing device are handed out")
+    }
+
+    /// Whether reads are to ask the engine.
+    pub(crate) fn use_for_reads(&self) -> Health {
+        self.health.use_for_reads(|| self.now())
+    }
+
+    pub(crate) fn offer_work(&self) {
+        self.parking.offer(|| self.cache.work());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        shared.parking.stop();
+        shared.pace.stop();
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = shared.parking.wait_for_ends(threads.len(), self.end_within);
+        for thread in threads.drain(..).filter(|thread| all || thread.is_finished()) {
+            // A panic there was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn check(
+    geometry: &Geometry,
+    flash: &dyn Device,
+    backing: &[Option<Arc<dyn Device>>],
+) -> Result<(), CachedError> {
+    let config = geometry.config();
+    let error = |kind, device: &dyn Device, reason, next| {
+        Err(CachedError::new(kind, device.describe(), reason, next))
+    };
+    if backing.len() != config.volumes.len() {
+        let reason = format!("{} backing devices for {} volumes", backing.len(), config.volumes.len());
+        let next = "give a place for each volume";
+        return Err(CachedError::new(CachedErrorKind::Volumes, "the cache".to_owned(), reason, next));
+    }
+    let zoned = "use a device that can be written anywhere";
+    for device in std::iter::once(flash).chain(backing.iter().flatten().map(|device| &**device)) {
+        if device.capabilities().zones.is_some() {
+            return error(CachedErrorKind::Zoned, device, "it has to be written in zones".to_owned(), zoned);
+        }
+    }
+    if flash.len() < config.cache_bytes {
+        let reason = format!("it has {} bytes, and the cache {}", flash.len(), config.cache_bytes);
+        return error(CachedErrorKind::Length, flash, reason, "use the cache device that it was made for");
+    }
+    for (device, &bytes) in backing.iter().zip(&config.volumes) {
+        let Some(device) = device else { continue };
+        if device.len() != bytes {
+            let reason = format!("it has {} bytes, and its volume {bytes}", device.len());
+            let next = "use the backing device that the cache was made for";
+            return error(CachedErrorKind::Length, &**device, reason, next);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! The threaded host of the fragment cache: a [`CachedVolume`] is a [`Device`](mezzanine_device::Device) that
+//! stands on a backing device and is served from a cache device where that has the bytes.
+//!
+//! A [`BlockCache`] is one cache device with the backing devices of its volumes. It does the engine's jobs
+//! (populations and copies of writes) on threads of its own; requests run on the threads of their callers.
+//! What is cached, and when, is [`mezzanine_fragment`]'s affair, and SCE's ("Flash-Conscious Cache Population
+//! for Enterprise Database Workloads", ADMS 2014, section 3).
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use mezzanine_cached::{BlockCache, Settings};
+//! use mezzanine_device::{Device, MemoryDevice};
+//! use mezzanine_fragment::Config;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (disk, flash) = (Arc::new(MemoryDevice::new(64 << 20)), Arc::new(MemoryDevice::new(16 << 20)));
+//! let geometry = Config::new(flash.len(), &[disk.len()]).geometry()?;
+//! let cache = BlockCache::start(geometry, flash, vec![Some(disk)], Settings::default())?;
+//! let volume = cache.volume(0).expect("its backing device was given");
+//! volume.write_at(&[7; 4096], 8192)?;
+//! volume.flush()?;
+//! let mut found = [0; 4096];
+//! volume.read_at(&mut found, 8192)?;
+//! assert_eq!(found, [7; 4096]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What holds, numbered for reference:
+//! 1. *The backing device has everything.* A write, discard or flush is answered with what the backing device
+//!    said of it. A flush, and a write that is to be durable, are the backing device's alone.
+//! 2. *The cache device fails nobody.* Whatever it refuses is read from the backing device, and counted with
+//!    its reason. The backing device's errors are the caller's.
+//! 3. *Gone is gone.* A cache device that has vanished, lost its power or become shorter may come back with
+//!    less than it had acknowledged, so it is not used again ([`Health::Lost`]).
+//! 4. *Ends are bounded.* Threads end with the last handle, each after the request that it is in. One that a
+//!    device does not give back is waited for no longer than [`Settings::end_within`]; it keeps what it
+//!    stands on until it ends.
+
+#![forbid(unsafe_code)]
+
+mod error;
+
+mod settings;
+
+mod fingerprint;
+
+mod identity;
+
+mod superblocks;
+
+mod health;
+
+mod latency;
+
+mod statistics;
+
+mod pace;
+
+mod parking;
+
+mod host;
+
+mod read;
+
+mod batch;
+
+mod volume;
+
+mod jobs;
+
+mod compare;
+
+pub use compare::{Compared, Difference};
+pub use error::{CachedError, CachedErrorKind};
+pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
+pub use health::{DeviceFailures, Health};
+pub use host::{BlockCache, Drained};
+pub use identity::Backing;
+pub use latency::{Latency, Served};
+pub use settings::Settings;
+pub use statistics::{Bypassed, CachedStatistics};
+pub use superblocks::{read_superblocks, write_superblock};
+pub use volume::CachedVolume;

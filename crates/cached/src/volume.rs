@@ -1,0 +1,165 @@
+//! A volume as a device.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
+use mezzanine_fragment::{DeviceError as Refused, WriteToken};
+
+use crate::host::{Running, Shared};
+use crate::latency::Served;
+use crate::statistics::count;
+
+/// A backing device with the cache before it. It is as long as the backing device was when it was made part
+/// of the cache, and can do what that can do; its length does not change.
+#[derive(Clone)]
+pub struct CachedVolume {
+    pub(crate) running: Arc<Running>,
+    pub(crate) number: usize,
+}
+
+impl CachedVolume {
+    fn shared(&self) -> &Shared {
+        &self.running.shared
+    }
+
+    fn backing(&self) -> &dyn Device {
+        self.shared().backing(self.number)
+    }
+}
+
+impl Device for CachedVolume {
+    fn capabilities(&self) -> Capabilities {
+        let len = self.shared().cache.geometry().config().volumes[self.number];
+        Capabilities { len, can_resize: false, zones: None, ..self.backing().capabilities() }
+    }
+
+    fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+        self.shared().batch(self.number, batch)
+    }
+
+    fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
+        let (shared, volume) = (self.shared(), self.number);
+        match request {
+            Request::Read { offset, buf } => shared.read(volume, offset, buf),
+            Request::Write { offset, buf } => shared.write(volume, offset, buf, false),
+            Request::WriteThrough { offset, buf } => shared.write(volume, offset, buf, true),
+            Request::Discard { offset, len } => shared.discard(volume, offset, len),
+            Request::Flush => shared.flush(volume),
+            Request::Append { .. } | Request::Reset { .. } => Err(request.unsupported(self.describe())),
+        }
+    }
+
+    fn set_len(&self, _: u64) -> Result<(), DeviceError> {
+        let error = DeviceError::new(DeviceErrorKind::Unsupported, "resize", self.describe());
+        Err(error.advise("detach it from its cache, and make a new cache when it has its new length"))
+    }
+
+    fn describe(&self) -> String {
+        self.backing().describe()
+    }
+
+    fn flush_apart(&self) -> Result<(), DeviceError> {
+        self.backing().flush_apart()
+    }
+
+    fn data_from(&self, offset: u64) -> Result<Option<Range<u64>>, DeviceError> {
+        self.backing().data_from(offset)
+    }
+}
+
+impl Shared {
+    fn write(&self, volume: usize, offset: u64, buf: &[u8], durable: bool) -> Result<(), DeviceError> {
+        let since = Instant::now();
+        let token = self.write_begin(volume, offset, buf)?;
+        let backing = self.backing(volume);
+        let result = if durable {
+            count(&self.counters.writes_durable);
+            backing.run_one(Request::WriteThrough { offset, buf })
+        } else {
+            backing.write_at(buf, offset)
+        };
+        self.end(token, &result);
+        self.latencies.record(Served::Write, since);
+        result
+    }
+
+    fn discard(&self, volume: usize, offset: u64, len: u64) -> Result<(), DeviceError> {
+        let since = Instant::now();
+        let token = self.discard_begin(volume, offset, len)?;
+        let result = self.backing(volume).discard(offset, len);
+        self.end(token, &result);
+        self.latencies.record(Served::Discard, since);
+        result
+    }
+
+    pub(crate) fn flush(&self, volume: usize) -> Result<(), DeviceError> {
+        let since = Instant::now();
+        let result = self.backing(volume).flush();
+        self.flushed(&result);
+        self.latencies.record(Served::Flush, since);
+        result
+    }
+
+    pub(crate) fn flushed(&self, result: &Result<(), DeviceError>) {
+        count(&self.counters.flushes);
+        if result.is_err() {
+            count(&self.counters.backing_flushes_failed);
+        }
+    }
+
+    /// Nothing to end: the cache device is not used again, so nobody will ask what it has.
+    pub(crate) fn write_begin(
+        &self,
+        volume: usize,
+        offset: u64,
+        buf: &[u8],
+    ) -> Result<Option<WriteToken>, DeviceError> {
+        if self.health.is_lost() {
+            return self.past_lost(volume, "write", offset, buf.len() as u64);
+        }
+        let begun = self.cache.write_begin(volume, offset, buf);
+        let begun =
+            begun.map(Some).map_err(|error| self.refused(volume, "write", (offset, buf.len() as u64), error));
+        self.offer_work();
+        begun
+    }
+
+    pub(crate) fn discard_begin(
+        &self,
+        volume: usize,
+        offset: u64,
+        len: u64,
+    ) -> Result<Option<WriteToken>, DeviceError> {
+        if self.health.is_lost() {
+            return self.past_lost(volume, "discard from", offset, len);
+        }
+        let begun = self.cache.discard_begin(volume, offset, len);
+        begun.map(Some).map_err(|error| self.refused(volume, "discard from", (offset, len), error))
+    }
+
+    fn past_lost(
+        &self,
+        volume: usize,
+        operation: &'static str,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Option<WriteToken>, DeviceError> {
+        let size = self.cache.geometry().config().volumes[volume];
+        if offset.checked_add(bytes).is_none_or(|end| end > size) {
+            let device = self.backing(volume).describe();
+            return Err(DeviceError::new(DeviceErrorKind::OutOfRange, operation, device).at(offset, bytes));
+        }
+        count(&self.counters.bypass_write_lost);
+        Ok(None)
+    }
+
+    pub(crate) fn end(&self, token: Option<WriteToken>, result: &Result<(), DeviceError>) {
+        if let Some(token) = token {
+            let said = if result.is_ok() { Ok(()) } else { Err(Refused) };
+            self.cache.write_end(token, said);
+            self.offer_work();
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The control socket: one request a line, and one or several answers a line each, in JSON. Whoever may
+//! connect to it may do everything; it is for the user alone who has made it.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// Of requests and answers. A server answers requests of its own version alone, and says so to others.
+pub(super) const VERSION: u32 = 1;
+/// Longest request in bytes.
+pub(super) const REQUEST_BYTES_MAX: u64 = 64 << 10;
+
+/// What is asked of an attached cache.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "kebab-case")]
+pub(super) enum Request {
+    /// What it does and has done.
+    Status,
+    /// The same as text for Prometheus.
+    Metrics,
+    /// Flush the volumes' own devices, and have the cache device catch up.
+    Flush { within_seconds: f64 },
+    /// Change settings; what is not given stays.
+    Set {
+        population_workers: Option<u32>,
+        population_bytes_per_second: Option<u64>,
+        write_mode: Option<String>,
+    },
+    /// Compare what is in the cache with the volumes' own devices.
+    Compare,
+    /// End. With clients that are connected only if they are to be disconnected.
+    Detach { within_seconds: f64, disconnect: bool },
+}
+
+/// A request with its version.
+#[derive(Debug, Serialize, Deserialize)]
+struct Versioned {
+    version: u32,
+    #[serde(flatten)]
+    request: Request,
+}
+
+/// One line of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub(super) enum Answer {
+    /// Not done yet: so much of so much.
+    Progress { what: String, done: u64, total: u64 },
+    /// Done; the last line.
+    Done { result: serde_json::Value },
+    /// Refused, or failed; the last line.
+    Failed { thing: String, reason: String, next: Option<String> },
+}
+
+/// Reads a request from a line; a failure is the answer.
+pub(super) fn parse(line: &str) -> Result<Request, Failure> {
+    let refused = |reason: String| Failure::refused("control socket", reason);
+    let value: serde_json::Value =
+        serde_json::from_str(line).map_err(|error| refused(format!("the request is no JSON: {error}")))?;
+    let version = value.get("version").and_then(serde_json::Value::as_u64);
+    if version != Some(VERSION.into()) {
+        let version = version.map_or("none".to_owned(), |version| version.to_string());
+        return Err(refused(format!(
+            "requests of version {VERSION} are answered; this one has version {version}"
+        ))
+        .next("use the mezz that has attached the cache"));
+    }
+    let versioned: Versioned = serde_json::from_value(value)
+        .map_err(|error| refused(format!("the request is not understood: {error}")))?;
+    Ok(versioned.request)
+}
+
+/// The next request of a connection; none at its end.
+pub(super) fn next_request(reader: &mut BufReader<UnixStream>) -> io::Result<Option<String>> {
+    let mut line = String::new();
+    let read = reader.by_ref().take(REQUEST_BYTES_MAX).read_line(&mut line)?;
+    if read as u64 == REQUEST_BYTES_MAX && !line.ends_with('\n') {
+        return Err(io::Error::other("the request is too long"));
+    }
+    Ok((read > 0).then_some(line))
+}
+
+/// Sends one line.
+pub(super) fn send(stream: &mut UnixStream, line: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_string(line)?;
+    text.push('\n');
+    stream.write_all(text.as_bytes())
+}
+
+impl From<Failure> for Answer {
+    fn from(failure: Failure) -> Self {
+        let (thing, reason, next) = failure.parts();
+        Self::Failed { thing, reason, next }
+    }
+}
+
+/// Asks an attached cache, and waits for the last line of its answer for as long as it takes.
+pub(super) fn ask<T: DeserializeOwned>(
+    socket: &Path,
+    request: Request,
+    mut progress: impl FnMut(&str, u64, u64),
+) -> Result<T, Failure> {
+    let gone = |error: io::Error| {
+        Failure::refused(socket.display(), format!("the cache does not answer: {error}"))
+            .next("it may have ended meanwhile; `mezz block list` shows those that are attached")
+    };
+    let mut stream = UnixStream::connect(socket).map_err(gone)?;
+    stream.set_write_timeout(Some(Duration::from_secs(10))).map_err(gone)?;
+    send(&mut stream, &Versioned { version: VERSION, request }).map_err(gone)?;
+    for line in BufReader::new(stream).lines() {
+        let answer = serde_json::from_str(&line.map_err(gone)?).map_err(|error| gone(error.into()))?;
+        match answer {
+            Answer::Progress { what, done, total } => progress(&what, done, total),
+            Answer::Done { result } => {
+                return serde_json::from_value(result).map_err(|error| gone(error.into()));
+            }
+            Answer::Failed { thing, reason, next } => {
+                let failure = Failure::refused(thing, reason);
+                return Err(match next {
+                    Some(next) => failure.next(next),
+                    None => failure,
+                });
+            }
+        }
+    }
+    Err(gone(io::ErrorKind::UnexpectedEof.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn requests_are_read_as_they_are_written() {
+        for request in [
+            Request::Status,
+            Request::Flush { within_seconds: 1.5 },
+            Request::Set {
+                population_workers: Some(0),
+                population_bytes_per_second: None,
+                write_mode: Some("around".to_owned()),
+            },
+            Request::Detach { within_seconds: 30.0, disconnect: true },
+        ] {
+            let line = serde_json::to_string(&Versioned { version: VERSION, request: request.clone() });
+            assert_eq!(parse(&line.unwrap()).ok(), Some(request));
+        }
+        assert_eq!(parse(r#"{"version":1,"request":"status"}"#).ok(), Some(Request::Status));
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_with_its_reason() {
+        for (line, part) in [
+            ("", "no JSON"),
+            ("{}", "version none"),
+            (r#"{"version":2,"request":"status"}"#, "version 2"),
+            (r#"{"version":1,"request":"explode"}"#, "explode"),
+            (r#"{"version":1,"request":"flush"}"#, "within_seconds"),
+        ] {
+            let said = parse(line).unwrap_err().to_string();
+            assert!(said.contains(part), "{line}: {said}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! `mezz block create`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use mezzanine_cached::{Backing, write_superblock};
+use mezzanine_device::{Device as _, FileDevice, OpenOptions};
+use mezzanine_fragment::format::Superblock;
+use mezzanine_fragment::{BLOCK_BYTES, FRAGMENT_BYTES_MAX, Geometry};
+use mezzanine_report::facts;
+use serde::Serialize;
+
+use super::devices::{self, Named};
+use crate::contents::contents;
+use crate::failure::{Failure, chain};
+use crate::output;
+use crate::size::Size;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  mezz block create /dev/nvme1n1 --backing /dev/sdb
+  mezz block create /mnt/nvme/cache.mezz --size 100GiB --backing data=/dev/sdb --backing log=/dev/sdc
+  mezz block create /dev/nvme1n1 --backing /dev/sdb --fragment 512KiB
+
+Nothing is written to the volumes. They are known by their length and the first and last 64 KiB of each. Small fragments follow a small \
+working set more closely, and take more memory: 72 bytes for each fragment of 1 MiB of cache, and 4 bytes for each of the volumes.";
+
+/// The options of `block create`.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// The cache device: a block device on flash, or a file, which is created if it does not exist.
+    cache: PathBuf,
+
+    /// A volume to be cached: a block device or file, called as its file or by NAME. May be given several
+    /// times.
+    #[arg(long, value_name = "[NAME=]PATH", required = true, value_parser = devices::named)]
+    backing: Vec<Named>,
+
+    /// Bytes of cache, of a file that is created.
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Size>,
+
+    /// Unit of caching: a power of two from 128KiB to 8MiB.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    fragment: Size,
+
+    /// Write over what the cache device holds.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Created {
+    cache: String,
+    cache_bytes: u64,
+    cache_id: String,
+    fragment_bytes: u64,
+    slots: u64,
+    /// Superblocks and map.
+    metadata_bytes: u64,
+    memory_bytes: u64,
+    volumes: Vec<CreatedVolume>,
+}
+
+#[derive(Serialize)]
+struct CreatedVolume {
+    name: String,
+    backing: String,
+    bytes: u64,
+    fingerprint: String,
+}
+
+pub(crate) fn run(args: &CreateArgs, json: bool) -> Result<(), Failure> {
+    devices::refuse_twice(&args.backing)?;
+    if let Some(one) = args.backing.iter().find(|one| devices::same(&one.path, &args.cache)) {
+        return Err(Failure::usage(one.path.display(), "it cannot be its own cache")
+            .next("name another device for the cache"));
+    }
+    let exists = args.cache.exists();
+    let (superblock, geometry, volumes) = plan(args, cache_bytes(args, exists)?)?;
+    let memory_bytes = devices::memory(&geometry)?;
+    if exists {
+        let device = devices::cache(&args.cache, true)?;
+        refuse_contents(args, &device)?;
+        write(&args.cache, &device, &superblock)?;
+    } else {
+        create(&args.cache, &superblock)?;
+    }
+    let layout = &superblock.layout;
+    let created = Created {
+        cache: args.cache.display().to_string(),
+        cache_bytes: layout.cache_bytes,
+        cache_id: hex::encode(superblock.cache_id),
+        fragment_bytes: layout.fragment_bytes,
+        slots: layout.slots,
+        metadata_bytes: layout.data_offset,
+        memory_bytes,
+        volumes,
+    };
+    if json { output::json(&created) } else { output::print(&created.text()) }
+}
+
+fn cache_bytes(args: &CreateArgs, exists: bool) -> Result<u64, Failure> {
+    match (exists, args.size) {
+        (true, None) => Ok(devices::cache(&args.cache, false)?.len()),
+        (true, Some(_)) => {
+            Err(Failure::usage(args.cache.display(), "it exists, and has a length of its own")
+                .next("leave out --size, or name a file that does not exist"))
+        }
+        (false, None) => {
+            Err(Failure::usage(args.cache.display(), "it does not exist, and no size is given for it")
+                .next("say how much flash the cache may use, for example --size 10GiB"))
+        }
+        // Whole blocks, as devices have them.
+        (false, Some(size)) => Ok(size.0 / BLOCK_BYTES * BLOCK_BYTES),
+    }
+}
+
+/// The superblock of the new cache, what is in memory of it, and its volumes.
+fn plan(args: &CreateArgs, bytes: u64) -> Result<(Superblock, Geometry, Vec<CreatedVolume>), Failure> {
+    let impossible = |error: &dyn std::fmt::Display| Failure::usage(args.cache.display(), error);
+    let mut superblock =
+        Superblock::new(devices::random_id()?, bytes, args.fragment.0).map_err(|error| impossible(&error))?;
+    let mut volumes = Vec::new();
+    for Named { name, path } in &args.backing {
+        let device = devices::backing(path)?;
+        let fingerprint = devices::fingerprint(path, &*device)?;
+        let backing = Backing { fingerprint, in_use: false };
+        superblock = superblock
+            .with_volume(devices::random_id()?, name, device.len(), backing.encode())
+            .map_err(|error| impossible(&error))?;
+        let (backing, fingerprint) = (path.display().to_string(), fingerprint.to_string());
+        volumes.push(CreatedVolume { name: name.clone(), backing, bytes: device.len(), fingerprint });
+    }
+    let geometry = superblock.config().geometry().map_err(|error| impossible(&error))?;
+    Ok((superblock, geometry, volumes))
+}
+
+fn refuse_contents(args: &CreateArgs, device: &FileDevice) -> Result<(), Failure> {
+    if args.force {
+        return Ok(());
+    }
+    let found = contents(device, FRAGMENT_BYTES_MAX);
+    let found = found.map_err(|error| Failure::refused(args.cache.display(), chain(&error)))?;
+    let Some(found) = found else { return Ok(()) };
+    Err(Failure::refused(args.cache.display(), format!("it holds data: {found}"))
+        .next("nothing was changed; give --force if what it holds may be lost"))
+}
+
+/// A file that is new is removed again when it cannot be made a cache.
+fn create(path: &Path, superblock: &Superblock) -> Result<(), Failure> {
+    let options = OpenOptions {
+        write: true,
+        create_new: true,
+        len: Some(superblock.layout.cache_bytes),
+        preallocate: true,
+        exclusive_lock: true,
+        no_follow: true,
+        ..OpenOptions::default()
+    };
+    let device =
+        FileDevice::open(path, &options).map_err(|error| Failure::refused(path.display(), chain(&error)))?;
+    let written = write(path, &device, superblock);
+    if written.is_err() {
+        if let Err(error) = std::fs::remove_file(path) {
+            output::note(&format!("{}: cannot be removed: {error}", path.display()));
+        }
+    }
+    written
+}
+
+fn write(path: &Path, device: &FileDevice, superblock: &Superblock) -> Result<(), Failure> {
+    write_superblock(device, superblock, 0).map_err(|error| Failure::refused(path.display(), chain(&error)))
+}
+
+impl Created {
+    fn text(&self) -> String {
+        let mut lines = vec![
+            ("cache", format!("{}, {}", self.cache, Size(self.cache_bytes))),
+            (
+                "fragments",
+                format!(
+                    "{} of {} KiB, {} of metadata",
+                    self.slots,
+                    self.fragment_bytes >> 10,
+                    Size(self.metadata_bytes)
+                ),
+            ),
+            ("memory needed", Size(self.memory_bytes).to_string()),
+        ];
+        lines.extend(self.volumes.iter().map(|volume| {
+            let CreatedVolume { name, backing, bytes, fingerprint } = volume;
+            ("volume", format!("{name}: {backing}, {}, known by {fingerprint}", Size(*bytes)))
+        }));
+        facts(&lines)
+    }
+}

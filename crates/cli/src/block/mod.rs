@@ -1,0 +1,58 @@
+//! `mezz block`: block devices behind a flash cache.
+
+mod attach;
+mod check;
+mod control;
+mod create;
+mod devices;
+mod prometheus;
+mod registry;
+mod report;
+mod served;
+mod text;
+mod verbs;
+
+use clap::Subcommand;
+
+use crate::failure::Failure;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BlockVerb {
+    /// Make a cache device for one or several volumes. Nothing is written to these.
+    #[command(after_help = create::EXAMPLES)]
+    Create(create::CreateArgs),
+    /// Serve volumes with their cache over NBD, until a signal or `detach`.
+    #[command(after_help = attach::EXAMPLES)]
+    Attach(Box<attach::AttachArgs>),
+    /// Show what an attached cache does: hits, misses, why requests went past it, latencies.
+    #[command(after_help = verbs::STATUS_EXAMPLES)]
+    Status(verbs::StatusArgs),
+    /// List the caches that are attached on this machine by this user.
+    #[command(after_help = verbs::LIST_EXAMPLES)]
+    List,
+    /// Make durable what was written, and bring the cache device up to it.
+    #[command(after_help = verbs::FLUSH_EXAMPLES)]
+    Flush(verbs::FlushArgs),
+    /// Change how an attached cache works: population, write mode.
+    #[command(after_help = verbs::SET_EXAMPLES)]
+    Set(verbs::SetArgs),
+    /// End an attached cache in good order.
+    #[command(after_help = verbs::DETACH_EXAMPLES)]
+    Detach(verbs::DetachArgs),
+    /// Look at the superblocks of a cache device; compare what an attached one holds with its volumes.
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::CheckArgs),
+}
+
+pub(crate) fn run(verb: &BlockVerb, json: bool) -> Result<(), Failure> {
+    match verb {
+        BlockVerb::Create(args) => create::run(args, json),
+        BlockVerb::Attach(args) => attach::run(args, json),
+        BlockVerb::Status(args) => verbs::status(args, json),
+        BlockVerb::List => verbs::list(json),
+        BlockVerb::Flush(args) => verbs::flush(args, json),
+        BlockVerb::Set(args) => verbs::set(args, json),
+        BlockVerb::Detach(args) => verbs::detach(args, json),
+        BlockVerb::Check(args) => check::run(args, json),
+    }
+}

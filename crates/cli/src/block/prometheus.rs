@@ -1,0 +1,83 @@
+//! Status as Prometheus reads it (text format 0.0.4).
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use mezzanine_cached::CachedStatistics;
+
+use super::report::Report;
+
+/// What is no counter but a state.
+const GAUGES: [&str; 5] = ["slots", "slots_used", "slots_retired", "flights_used", "copy_blocks_used"];
+/// Upper limits of the buckets of a latency, in microseconds.
+const BUCKETS_US: [u64; 14] =
+    [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000];
+
+/// The text; of latencies it has the histograms themselves, of which the report has figures alone.
+pub(super) fn text(report: &Report, statistics: Option<&CachedStatistics>) -> String {
+    let mut text = String::new();
+    metric(&mut text, "clients", "gauge", &[(String::new(), report.clients as f64)]);
+    metric(&mut text, "failed_requests_total", "counter", &[(String::new(), report.failed_requests as f64)]);
+    let (Some(cache), Some(statistics)) = (&report.cache, statistics) else { return text };
+    for (name, count) in &cache.counters {
+        let value = [(String::new(), *count as f64)];
+        if GAUGES.contains(&name.as_str()) {
+            metric(&mut text, name, "gauge", &value);
+        } else {
+            metric(&mut text, &format!("{name}_total"), "counter", &value);
+        }
+    }
+    let gauges = [
+        ("fragment_bytes", cache.fragment_bytes),
+        ("memory_bytes", cache.memory_bytes),
+        ("populations_queued", cache.populations_queued),
+        ("population_workers", cache.population_workers.into()),
+    ];
+    for (name, value) in gauges {
+        metric(&mut text, name, "gauge", &[(String::new(), value as f64)]);
+    }
+    let healths: Vec<_> = ["working", "suspended", "lost"]
+        .iter()
+        .map(|health| (format!("{{health=\"{health}\"}}"), f64::from(u8::from(cache.health == *health))))
+        .collect();
+    metric(&mut text, "cache_health", "gauge", &healths);
+    let failures: Vec<_> = cache
+        .cache_failures
+        .iter()
+        .map(|one| {
+            let labels = format!("{{operation=\"{}\",reason=\"{}\"}}", one.operation, one.reason);
+            (labels, one.count as f64)
+        })
+        .collect();
+    metric(&mut text, "cache_refusals_total", "counter", &failures);
+    latencies(&mut text, statistics);
+    text
+}
+
+fn metric(text: &mut String, name: &str, kind: &str, values: &[(String, f64)]) {
+    let _ = writeln!(text, "# TYPE mezz_block_{name} {kind}");
+    for (labels, value) in values {
+        let _ = writeln!(text, "mezz_block_{name}{labels} {value}");
+    }
+}
+
+fn latencies(text: &mut String, statistics: &CachedStatistics) {
+    let _ = writeln!(text, "# TYPE mezz_block_request_seconds histogram");
+    for (served, latency) in &statistics.latencies {
+        let request = served.name();
+        for limit in BUCKETS_US {
+            let count = latency.within(Duration::from_micros(limit));
+            let seconds = limit as f64 / 1e6;
+            let _ = writeln!(
+                text,
+                "mezz_block_request_seconds_bucket{{request=\"{request}\",le=\"{seconds}\"}} {count}"
+            );
+        }
+        let count = latency.count();
+        let sum = latency.mean().as_secs_f64() * count as f64;
+        let _ =
+            writeln!(text, "mezz_block_request_seconds_bucket{{request=\"{request}\",le=\"+Inf\"}} {count}");
+        let _ = writeln!(text, "mezz_block_request_seconds_sum{{request=\"{request}\"}} {sum}");
+        let _ = writeln!(text, "mezz_block_request_seconds_count{{request=\"{request}\"}} {count}");
+    }
+}

@@ -1,0 +1,121 @@
+//! What an attached cache says of itself: the answer to `status`, and the JSON of the command.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mezzanine_cached::{CachedStatistics, DeviceFailures, Latency, Served};
+use serde::{Deserialize, Serialize};
+
+/// An attached cache, or volumes without one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Report {
+    pub(super) process: u32,
+    pub(super) seconds: f64,
+    /// Null without a cache.
+    pub(super) cache: Option<CacheReport>,
+    pub(super) volumes: Vec<VolumeReport>,
+    /// Connected now, and all there have been.
+    pub(super) clients: u64,
+    pub(super) clients_seen: u64,
+    pub(super) failed_requests: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct CacheReport {
+    pub(super) path: String,
+    pub(super) cache_id: String,
+    /// Openings so far.
+    pub(super) epoch: u64,
+    pub(super) cache_bytes: u64,
+    pub(super) fragment_bytes: u64,
+    pub(super) memory_bytes: u64,
+    /// working, suspended or lost.
+    pub(super) health: String,
+    pub(super) write_mode: String,
+    pub(super) population_workers: u32,
+    /// 0: no limit.
+    pub(super) population_bytes_per_second: u64,
+    /// Stage of the throttle, from 1, the fastest, on.
+    pub(super) population_stage: usize,
+    /// Fragments that wait to be populated.
+    pub(super) populations_queued: u64,
+    /// Share of the reads that needed no backing device; null before the first read.
+    pub(super) hit_ratio: Option<f64>,
+    /// To the cache device: populations and copies of writes.
+    pub(super) cache_bytes_written: u64,
+    /// Everything that is counted, by name.
+    pub(super) counters: BTreeMap<String, u64>,
+    pub(super) latencies: Vec<LatencyReport>,
+    /// What the cache device has refused.
+    pub(super) cache_failures: Vec<FailureReport>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct VolumeReport {
+    /// Its place in the cache, from 0 on.
+    pub(super) number: usize,
+    pub(super) name: String,
+    pub(super) backing: String,
+    pub(super) bytes: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct LatencyReport {
+    pub(super) request: String,
+    pub(super) count: u64,
+    pub(super) mean_us: f64,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) p999_us: f64,
+    pub(super) max_us: f64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct FailureReport {
+    pub(super) operation: String,
+    pub(super) reason: String,
+    pub(super) count: u64,
+    pub(super) last: String,
+}
+
+fn us(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1000.0
+}
+
+impl LatencyReport {
+    fn of(served: Served, latency: &Latency) -> Self {
+        Self {
+            request: served.name().to_owned(),
+            count: latency.count(),
+            mean_us: us(latency.mean()),
+            p50_us: us(latency.quantile(0.5)),
+            p99_us: us(latency.quantile(0.99)),
+            p999_us: us(latency.quantile(0.999)),
+            max_us: us(latency.max()),
+        }
+    }
+}
+
+impl From<&DeviceFailures> for FailureReport {
+    fn from(failures: &DeviceFailures) -> Self {
+        let DeviceFailures { operation, reason, count, last } = failures;
+        Self { operation: (*operation).to_owned(), reason: reason.clone(), count: *count, last: last.clone() }
+    }
+}
+
+/// The latencies of requests, in the order of [`Served::ALL`].
+pub(super) fn latencies(statistics: &CachedStatistics) -> Vec<LatencyReport> {
+    statistics.latencies.iter().map(|(served, latency)| LatencyReport::of(*served, latency)).collect()
+}
+
+/// Everything that is counted, by name.
+pub(super) fn counters(statistics: &CachedStatistics) -> BTreeMap<String, u64> {
+    let all = statistics.engine.named().into_iter().chain(statistics.host.named());
+    all.map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+impl CacheReport {
+    pub(super) fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or_default()
+    }
+}

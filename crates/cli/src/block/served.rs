@@ -1,0 +1,329 @@
+//! What an attached cache is to its control socket: answers, and the end.
+
+use std::io::BufReader;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mezzanine_blockdev::nbd::{Server, UnixSocket};
+use mezzanine_cached::{BlockCache, CachedStatistics};
+use mezzanine_fragment::WriteMode;
+use serde::{Deserialize, Serialize};
+
+use super::check::Comparison;
+use super::control::{Answer, Request, next_request, parse, send};
+use super::prometheus;
+use super::report::{self, CacheReport, Report, VolumeReport};
+use crate::failure::{Failure, chain};
+use crate::nbd::Counts;
+use crate::output;
+
+/// Conversations at the control socket at a time; more are closed at once.
+const CONVERSATIONS_MAX: usize = 16;
+/// How long somebody may take for a request, or for taking an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is served, for as long as it is.
+pub(super) struct Attachment {
+    pub(super) cache: Option<(BlockCache, CacheFacts)>,
+    pub(super) volumes: Vec<VolumeReport>,
+    pub(super) server: RwLock<Option<Server>>,
+    pub(super) counts: Arc<Counts>,
+    pub(super) begun: Instant,
+    pub(super) ending: Ending,
+    conversations: AtomicUsize,
+}
+
+/// What does not change of the cache.
+pub(super) struct CacheFacts {
+    pub(super) path: String,
+    pub(super) cache_id: String,
+    pub(super) epoch: u64,
+}
+
+/// The end: who wants it, how far it is, and what it has come to.
+#[derive(Default)]
+pub(super) struct Ending {
+    state: Mutex<EndState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct EndState {
+    /// Somebody wants it, and gives it so long.
+    within: Option<Duration>,
+    stage: Option<(String, u64, u64)>,
+    result: Option<Answer>,
+    /// Conversations that wait for the result.
+    waiting: usize,
+}
+
+/// What the end has come to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Detached {
+    /// Blocks whose copies did not get to the cache device in time; the volumes' own devices have them.
+    pub(super) copies_left: u64,
+    pub(super) seconds: f64,
+}
+
+/// What a flush has come to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Flushed {
+    /// As in [`Detached`].
+    pub(super) copies_left: u64,
+}
+
+impl Ending {
+    fn state(&self) -> MutexGuard<'_, EndState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long the end may take that somebody wants.
+    pub(super) fn wanted(&self) -> Option<Duration> {
+        self.state().within
+    }
+
+    /// Tells who waits how far it is.
+    pub(super) fn stage(&self, what: &str, done: u64, total: u64) {
+        self.state().stage = Some((what.to_owned(), done, total));
+        self.changed.notify_all();
+    }
+
+    /// It is over; waits a moment until everybody has heard of it.
+    pub(super) fn finish(&self, result: Answer) {
+        let mut state = self.state();
+        state.result = Some(result);
+        self.changed.notify_all();
+        let all = self.changed.wait_timeout_while(state, Duration::from_secs(2), |state| state.waiting > 0);
+        drop(all);
+    }
+
+    /// Asks for the end, and waits for it.
+    fn wait(&self, within: Duration, mut progress: impl FnMut(&str, u64, u64)) -> Answer {
+        let mut state = self.state();
+        state.within.get_or_insert(within);
+        state.waiting += 1;
+        loop {
+            if let Some(result) = state.result.clone() {
+                return result;
+            }
+            if let Some((what, done, total)) = state.stage.take() {
+                drop(state);
+                progress(&what, done, total);
+                state = self.state();
+                continue;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn has_heard(&self) {
+        self.state().waiting -= 1;
+        self.changed.notify_all();
+    }
+}
+
+impl Attachment {
+    pub(super) fn new(
+        cache: Option<(BlockCache, CacheFacts)>,
+        volumes: Vec<VolumeReport>,
+        server: Server,
+        counts: Arc<Counts>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            cache,
+            volumes,
+            server: RwLock::new(Some(server)),
+            counts,
+            begun: Instant::now(),
+            ending: Ending::default(),
+            conversations: AtomicUsize::new(0),
+        })
+    }
+
+    /// Lets in whoever waits at the control socket, which does not block.
+    pub(super) fn accept(self: &Arc<Self>, socket: &UnixSocket) {
+        while let Ok((stream, _)) = socket.listener().accept() {
+            if self.conversations.fetch_add(1, Ordering::SeqCst) >= CONVERSATIONS_MAX {
+                self.conversations.fetch_sub(1, Ordering::SeqCst);
+                continue;
+            }
+            let attachment = Arc::clone(self);
+            let thread = thread::Builder::new().name("control".to_owned()).spawn(move || {
+                attachment.converse(stream);
+                attachment.conversations.fetch_sub(1, Ordering::SeqCst);
+            });
+            if let Err(error) = thread {
+                self.conversations.fetch_sub(1, Ordering::SeqCst);
+                output::note(&format!("a request to the control socket was not answered: {error}"));
+            }
+        }
+    }
+
+    fn converse(&self, mut stream: UnixStream) {
+        // Whatever goes wrong here is the other side's, and ends the conversation alone.
+        let prepared = stream
+            .set_nonblocking(false)
+            .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
+            .and_then(|()| stream.try_clone());
+        let Ok(reader) = prepared else { return };
+        let mut reader = BufReader::new(reader);
+        while let Ok(Some(line)) = next_request(&mut reader) {
+            let mut heard = false;
+            let answer = match parse(&line) {
+                Ok(request) => {
+                    heard = matches!(request, Request::Detach { .. });
+                    self.answer(request, &mut stream, &mut heard)
+                }
+                Err(failure) => failure.into(),
+            };
+            let sent = send(&mut stream, &answer);
+            if heard {
+                self.ending.has_heard();
+            }
+            if sent.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The last line of the answer. `heard` says at the end whether the end waits until that is sent.
+    fn answer(&self, request: Request, stream: &mut UnixStream, heard: &mut bool) -> Answer {
+        let mut progress = |what: &str, done: u64, total: u64| {
+            let _ = send(stream, &Answer::Progress { what: what.to_owned(), done, total });
+        };
+        let done = match request {
+            Request::Status => done(&self.report().0),
+            Request::Metrics => {
+                let (report, statistics) = self.report();
+                done(&prometheus::text(&report, statistics.as_ref()))
+            }
+            Request::Flush { within_seconds } => self.flush(within_seconds, &mut progress),
+            Request::Set { population_workers, population_bytes_per_second, write_mode } => {
+                self.set(population_workers, population_bytes_per_second, write_mode.as_deref())
+            }
+            Request::Compare => self.compare(&mut progress),
+            Request::Detach { within_seconds, disconnect } => {
+                match self.may_end(within_seconds, disconnect) {
+                    Ok(within) => return self.ending.wait(within, progress),
+                    Err(failure) => {
+                        *heard = false;
+                        Err(failure)
+                    }
+                }
+            }
+        };
+        done.unwrap_or_else(Answer::from)
+    }
+
+    pub(super) fn report(&self) -> (Report, Option<CachedStatistics>) {
+        let statistics = self.cache.as_ref().map(|(cache, _)| cache.statistics());
+        let cache = self.cache.as_ref().zip(statistics.as_ref()).map(|((cache, facts), statistics)| {
+            let config = cache.engine().geometry().config();
+            CacheReport {
+                path: facts.path.clone(),
+                cache_id: facts.cache_id.clone(),
+                epoch: facts.epoch,
+                cache_bytes: config.cache_bytes,
+                fragment_bytes: config.fragment_bytes,
+                memory_bytes: cache.engine().geometry().region_bytes() as u64,
+                health: statistics.health.name().to_owned(),
+                write_mode: cache.write_mode().name().to_owned(),
+                population_workers: cache.population_workers(),
+                population_bytes_per_second: cache.population_rate(),
+                population_stage: statistics.stage + 1,
+                populations_queued: statistics.candidates,
+                hit_ratio: statistics.engine.hit_ratio(),
+                cache_bytes_written: statistics.engine.cache_bytes_written(),
+                counters: report::counters(statistics),
+                latencies: report::latencies(statistics),
+                cache_failures: statistics.failures.iter().map(Into::into).collect(),
+            }
+        });
+        let report = Report {
+            process: std::process::id(),
+            seconds: self.begun.elapsed().as_secs_f64(),
+            cache,
+            volumes: self.volumes.clone(),
+            clients: self.clients(),
+            clients_seen: self.counts.clients.load(Ordering::Relaxed),
+            failed_requests: self.counts.failed.load(Ordering::Relaxed),
+        };
+        (report, statistics)
+    }
+
+    fn clients(&self) -> u64 {
+        let server = self.server.read().unwrap_or_else(PoisonError::into_inner);
+        server.as_ref().map_or(0, Server::connections) as u64
+    }
+
+    fn cached(&self) -> Result<&BlockCache, Failure> {
+        self.cache.as_ref().map(|(cache, _)| cache).ok_or_else(|| {
+            Failure::refused("the volumes", "they are served without a cache")
+                .next("attach them with their cache first")
+        })
+    }
+
+    fn flush(
+        &self,
+        within_seconds: f64,
+        progress: &mut impl FnMut(&str, u64, u64),
+    ) -> Result<Answer, Failure> {
+        let (cache, within) = (self.cached()?, seconds(within_seconds)?);
+        cache.flush().map_err(|error| Failure::refused("flush", chain(&error)))?;
+        let drained = cache.drain(within, |left| progress("blocks to be copied", 0, left));
+        done(&Flushed { copies_left: drained.copies_left })
+    }
+
+    fn set(&self, workers: Option<u32>, rate: Option<u64>, mode: Option<&str>) -> Result<Answer, Failure> {
+        let cache = self.cached()?;
+        // All of it or nothing.
+        let mode = mode.map(str::parse::<WriteMode>).transpose();
+        let mode = mode.map_err(|error| Failure::refused("write mode", error))?;
+        if let Some(mode) = mode {
+            cache.set_write_mode(mode);
+        }
+        if let Some(workers) = workers {
+            cache.set_population_workers(workers);
+        }
+        if let Some(rate) = rate {
+            cache.set_population_rate(rate);
+        }
+        done(&self.report().0)
+    }
+
+    fn compare(&self, progress: &mut impl FnMut(&str, u64, u64)) -> Result<Answer, Failure> {
+        let cache = self.cached()?;
+        let compared = cache.compare(|at, total| progress("bytes compared", at, total));
+        let compared = compared.map_err(|error| Failure::refused("comparison", chain(&error)))?;
+        done(&Comparison::of(&compared, &self.volumes))
+    }
+
+    fn may_end(&self, within_seconds: f64, disconnect: bool) -> Result<Duration, Failure> {
+        let within = seconds(within_seconds)?;
+        let clients = self.clients();
+        if clients > 0 && !disconnect {
+            return Err(Failure::refused("detach", format!("{clients} clients are connected"))
+                .next("disconnect them first (nbd-client -d, umount), or give --disconnect"));
+        }
+        Ok(within)
+    }
+}
+
+fn done(result: &impl Serialize) -> Result<Answer, Failure> {
+    let result = serde_json::to_value(result);
+    let result = result
+        .map_err(|error| Failure::refused("control socket", format!("no answer can be made: {error}")))?;
+    Ok(Answer::Done { result })
+}
+
+/// A time that a request gives.
+fn seconds(seconds: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|time| *time <= Duration::from_secs(86_400))
+        .ok_or_else(|| Failure::refused("within", format!("{seconds} s are no time from 0 s to a day")))
+}

@@ -1,0 +1,158 @@
+//! Status as people read it.
+
+use mezzanine_report::{Table, facts, number};
+
+use super::report::{CacheReport, Report};
+use crate::size::Size;
+
+/// Why a request, or a part of one, went past the cache: a counter, and what it means.
+const BYPASSES: [(&str, &str); 20] = [
+    ("bypass_read_absent", "reads: fragment not in the cache"),
+    ("bypass_read_populating", "reads: fragment on its way in"),
+    ("bypass_read_invalid", "reads: blocks written since"),
+    ("bypass_read_scattered", "reads: in too many pieces"),
+    ("bypass_read_unconfirmed", "reads: changed meanwhile"),
+    ("bypass_read_failed", "reads: refused by the cache device"),
+    ("bypass_read_suspended", "reads: cache device suspended"),
+    ("bypass_read_lost", "reads: cache device lost"),
+    ("bypass_read_disbelieved", "reads: cache device lost meanwhile"),
+    ("bypass_write_absent", "writes: fragment not in the cache"),
+    ("bypass_write_populating", "writes: fragment on its way in"),
+    ("bypass_write_around", "writes: mode around"),
+    ("bypass_write_no_memory", "writes: no memory for the copy"),
+    ("bypass_write_no_flight", "writes: too many under way"),
+    ("bypass_write_crowded", "writes: too many to one fragment"),
+    ("bypass_write_untracked", "writes: beside one that is not tracked"),
+    ("bypass_write_lost", "writes: cache device lost"),
+    ("bypass_block_partial", "blocks: written in part"),
+    ("bypass_block_concurrent", "blocks: written by two at a time"),
+    ("misses_unnoted", "misses that were not noted"),
+];
+
+pub(super) fn status(report: &Report) -> String {
+    let mut text = String::new();
+    if let Some(cache) = &report.cache {
+        text.push_str(&of_cache(cache));
+    } else {
+        text.push_str("without a cache: every request goes to the volume's own device\n");
+    }
+    text.push('\n');
+    let mut table = Table::new(["volume", "size", "backing"]).left([2]);
+    for volume in &report.volumes {
+        table.row([volume.name.clone(), Size(volume.bytes).to_string(), volume.backing.clone()]);
+    }
+    text.push_str(&table.render());
+    text.push_str(&format!(
+        "\nprocess {}, {:.0} s, {} clients now, {} so far, {} failed requests\n",
+        report.process, report.seconds, report.clients, report.clients_seen, report.failed_requests
+    ));
+    text
+}
+
+fn of_cache(cache: &CacheReport) -> String {
+    let counter = |name: &str| number(cache.counter(name) as f64, 0);
+    let percent = |part: u64, all: u64| {
+        if all == 0 { "-".to_owned() } else { format!("{:.1} %", part as f64 * 100.0 / all as f64) }
+    };
+    let [hit, partial, missed] =
+        ["reads_hit", "reads_partial", "reads_missed"].map(|name| cache.counter(name));
+    let reads = hit + partial + missed;
+    let rate = match cache.population_bytes_per_second {
+        0 => "no limit of speed".to_owned(),
+        rate => format!("at most {}/s", Size(rate)),
+    };
+    let mut text = facts(&[
+        (
+            "cache",
+            format!("{}, {}, {} (epoch {})", cache.path, Size(cache.cache_bytes), cache.health, cache.epoch),
+        ),
+        (
+            "fragments",
+            format!(
+                "{} of {} in use, {} retired, {} KiB each",
+                counter("slots_used"),
+                counter("slots"),
+                counter("slots_retired"),
+                cache.fragment_bytes >> 10
+            ),
+        ),
+        ("memory", Size(cache.memory_bytes).to_string()),
+        (
+            "reads",
+            format!(
+                "{}: {} hit, {} partial, {} missed",
+                number(reads as f64, 0),
+                percent(hit, reads),
+                percent(partial, reads),
+                percent(missed, reads)
+            ),
+        ),
+        (
+            "writes",
+            format!(
+                "{}, mode {}; {} parts followed by a copy, {} blocks of copies pending",
+                counter("writes"),
+                cache.write_mode,
+                counter("writes_through"),
+                counter("copy_blocks_used")
+            ),
+        ),
+        (
+            "populations",
+            format!(
+                "{} queued, {} begun, {} done ({} with holes), {} aborted, {} failed; {} workers, stage {}, {rate}",
+                cache.populations_queued,
+                counter("populations_begun"),
+                counter("populations_done"),
+                counter("populations_with_holes"),
+                counter("populations_aborted"),
+                counter("populations_failed"),
+                cache.population_workers,
+                cache.population_stage
+            ),
+        ),
+        ("left", format!("{} for others, {} empty", counter("evictions"), counter("fragments_emptied"))),
+        ("written to the cache device", Size(cache.cache_bytes_written).to_string()),
+    ]);
+    let bypasses = BYPASSES.iter().filter(|(name, _)| cache.counter(name) > 0);
+    let mut table = Table::new(["past the cache", "count"]);
+    let mut any = false;
+    for (name, what) in bypasses {
+        any = true;
+        table.row([(*what).to_owned(), counter(name)]);
+    }
+    if any {
+        text.push_str(&format!("\n{}", table.render()));
+    }
+    let mut table = Table::new(["request", "count", "mean us", "p50 us", "p99 us", "p99.9 us", "max us"]);
+    for one in cache.latencies.iter().filter(|one| one.count > 0) {
+        let times = [one.mean_us, one.p50_us, one.p99_us, one.p999_us, one.max_us];
+        let cells = [one.request.replace('_', " from "), number(one.count as f64, 0)];
+        table.row(cells.into_iter().chain(times.map(|time| number(time, 0))));
+    }
+    if cache.latencies.iter().any(|one| one.count > 0) {
+        text.push_str(&format!("\n{}", table.render()));
+    }
+    for one in &cache.cache_failures {
+        let text_of = format!(
+            "\nthe cache device refused {} {}s ({}): {}\n",
+            one.count, one.operation, one.reason, one.last
+        );
+        text.push_str(&text_of);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_that_is_counted_is_explained() {
+        let engine = mezzanine_fragment::Statistics::default().named();
+        let host = mezzanine_cached::Bypassed::default().named();
+        for (name, _) in engine.into_iter().chain(host).filter(|(name, _)| name.starts_with("bypass")) {
+            assert!(BYPASSES.iter().any(|(known, _)| *known == name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! `mezz block`: what clients of the running program see, what its control socket answers, and what is refused.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+#[allow(dead_code)]
+#[path = "../../blockdev/tests/nbd/client.rs"]
+mod client;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use client::*;
+use common::{Done, Scratch};
+use serde_json::{Value, json};
+
+const MIB: u64 = 1 << 20;
+
+/// A folder with a cache device and volumes, and the program in it.
+struct Place(Scratch);
+
+impl Place {
+    fn new() -> Place {
+        Place(Scratch::new())
+    }
+
+    /// With a volume `disk` of 4 MiB, and a cache of 4 MiB for it.
+    fn with_cache() -> Place {
+        let place = Place::new();
+        place.disk("disk", 4 * MIB);
+        place
+            .mezz(&["create", "cache", "--size", "4MiB", "--fragment", "128KiB", "--backing", "disk"])
+            .expect(0);
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.0.join(name)
+    }
+
+    fn disk(&self, name: &str, bytes: u64) {
+        std::fs::File::create(self.path(name)).unwrap().set_len(bytes).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mezz"));
+        command.current_dir(&self.0.0).env("MEZZ_RUN_DIR", self.path("run")).arg("block").args(arguments);
+        command
+    }
+
+    /// Runs `mezz block` with these arguments.
+    fn mezz(&self, arguments: &[&str]) -> Done {
+        let output = self.command(arguments).output().unwrap();
+        Done {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        self.mezz(&[arguments, &["--json"]].concat()).expect(0).json()
+    }
+
+    /// Attaches at the socket `s`.
+    fn attach(&self, arguments: &[&str]) -> Attached {
+        let mut command = self.command(&["attach", "--json", "--socket", "s"]);
+        let mut child =
+            command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        while !self.path("s").exists() {
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "{arguments:?} is not attached: {ended:?}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "nothing listens");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let attached = Attached { child: Some(child) };
+        // Its entry in the list comes last.
+        self.wait("an entry", || self.json(&["list"]).as_array().unwrap().len() == 1);
+        attached
+    }
+
+    fn client(&self, name: &str) -> Client {
+        Client::begin(&self.path("s"), name, true)
+    }
+
+    fn wait(&self, what: &str, mut done: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !done() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what} does not come");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn counter(&self, name: &str) -> u64 {
+        self.json(&["status", "s"])["cache"]["counters"][name].as_u64().unwrap()
+    }
+
+    /// Reads a block until its fragment is in the cache.
+    fn warm(&self, client: &mut Client, offset: u64) {
+        let before = self.counter("populations_done");
+        client.read(offset, 4096);
+        self.wait("a population", || self.counter("populations_done") > before);
+    }
+}
+
+struct Attached {
+    child: Option<Child>,
+}
+
+impl Attached {
+    fn signal(&self, name: &str) {
+        let id = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    /// What it has said, and what it has told people, once it has ended by itself.
+    fn end(mut self) -> (Value, String) {
+        let mut child = self.child.take().unwrap();
+        let mut told = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{told}");
+        (serde_json::from_slice(&output.stdout).unwrap(), told)
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn two_volumes_are_cached_from_one_end_to_the_other() {
+    let place = Place::new();
+    place.disk("disk", 4 * MIB);
+    place.disk("other", 2 * MIB + 512);
+    let created = place.json(&[
+        "create",
+        "cache",
+        "--size",
+        "4MiB",
+        "--fragment",
+        "128KiB",
+        "--backing",
+        "disk",
+        "--backing",
+        "log=other",
+    ]);
+    assert_eq!(created["volumes"][1]["name"], "log");
+    assert!(created["memory_bytes"].as_u64().unwrap() > 0, "{created}");
+    let attached = place.attach(&["cache", "--backing", "disk", "--backing", "log=other"]);
+    let mut disk = place.client("disk");
+    let mut log = place.client("log");
+    disk.write(0, &[7; 8192]);
+    log.write(2 * MIB, &[9; 512]);
+    assert_eq!(log.read(2 * MIB, 512), [9; 512]);
+    place.warm(&mut disk, 0);
+    for _ in 0..10 {
+        assert_eq!(disk.read(0, 8192), [7; 8192]);
+    }
+    assert_eq!(place.counter("reads_hit"), 10);
+    // Writes follow to the cache device.
+    disk.write(4096, &[8; 4096]);
+    place.mezz(&["flush", "s"]).expect(0);
+    assert_eq!(place.counter("blocks_validated"), 1);
+    assert_eq!(disk.read(4096, 4096), [8; 4096]);
+    assert_eq!(place.counter("reads_hit"), 11);
+    let compared = place.json(&["check", "cache", "--compare"]);
+    assert_eq!((&compared["blocks_same"], &compared["blocks_differing"]), (&json!(32), &json!(0)));
+    // As people see it, by each of its names.
+    for name in ["s", "s.control", "cache"] {
+        let shown = place.mezz(&["status", name]).expect(0).stdout;
+        for part in ["working (epoch 1)", "1 of ", "read from cache", "fragment not in the cache", "log"] {
+            assert!(shown.contains(part), "{part}:\n{shown}");
+        }
+    }
+    let listed = place.mezz(&["list"]).expect(0).stdout;
+    assert!(listed.contains("disk, log") && listed.contains("s.control"), "{listed}");
+    // Nobody loses his device by mistake.
+    place.mezz(&["detach", "s"]).expect(3).complains(&["2 clients", "--disconnect"]);
+    let detached = place.json(&["detach", "s", "--disconnect"]);
+    assert_eq!(detached["copies_left"], 0);
+    let (said, told) = attached.end();
+    assert_eq!((&said["clients_seen"], &said["failed_requests"]), (&json!(2), &json!(0)));
+    assert!(told.contains("of memory") && told.contains("empty (epoch 1)"), "{told}");
+    assert!(disk.is_closed());
+    assert_eq!(std::fs::read(place.path("disk")).unwrap()[..8192], [[7; 4096], [8; 4096]].concat());
+    assert_eq!(place.mezz(&["list"]).expect(0).stdout, "no cache is attached\n");
+    assert!(!place.path("s").exists() && !place.path("s.control").exists());
+    let at_rest = place.json(&["check", "cache"]);
+    assert_eq!((&at_rest["epoch"], &at_rest["both_superblocks"]), (&json!(1), &json!(true)));
+    assert!(
+        at_rest["volumes"].as_array().unwrap().iter().all(|volume| volume["in_use"] == false),
+        "{at_rest}"
+    );
+}
+
+#[test]
+fn settings_change_while_it_runs() {
+    let place = Place::with_cache();
+    let _attached = place.attach(&["cache", "--backing", "disk", "--population-workers", "2"]);
+    let mut disk = place.client("disk");
+    let set = |arguments: &[&str]| place.json(&[&["set", "s"], arguments].concat())["cache"].clone();
+    let changed = set(&["--population-workers", "0", "--population-rate", "1MB"]);
+    assert_eq!(
+        (&changed["population_workers"], &changed["population_bytes_per_second"]),
+        (&json!(0), &json!(1_000_000))
+    );
+    disk.read(0, 4096);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(place.counter("populations_begun"), 0);
+    // No more than it was attached with.
+    assert_eq!(set(&["--population-workers", "8", "--population-rate", "0"])["population_workers"], 2);
+    place.wait("a population", || place.counter("populations_done") == 1);
+    assert_eq!(set(&["--write-mode", "around"])["write_mode"], "around");
+    disk.write(0, &[1; 4096]);
+    assert_eq!(place.counter("bypass_write_around"), 1);
+    assert_eq!(disk.read(0, 4096), [1; 4096]);
+    place.mezz(&["set", "s"]).expect(2).complains(&["--write-mode"]);
+    place.mezz(&["set", "s", "--write-mode", "back"]).expect(2).complains(&["through"]);
+    place.mezz(&["set", "s", "--population-workers", "9"]).expect(2);
+}
+
+#[test]
+fn what_was_flushed_survives_a_kill() {
+    let place = Place::with_cache();
+    let attached = place.attach(&["cache", "--backing", "disk"]);
+    let mut disk = place.client("disk");
+    place.warm(&mut disk, 0);
+    disk.write(0, &[5; 4096]);
+    assert_eq!(disk.error(FLUSH, 0, 0, 0), 0);
+    attached.signal("-KILL");
+    drop(attached);
+    assert_eq!(std::fs::read(place.path("disk")).unwrap()[..4096], [5; 4096]);
+    // What is left of it is noticed, and in nobody's way.
+    assert_eq!(place.json(&["list"]), json!([]));
+    place.mezz(&["status", "cache"]).expect(3).complains(&["no attached cache", "mezz block check"]);
+    assert_eq!(place.json(&["check", "cache"])["volumes"][0]["in_use"], true);
+    let _ = std::fs::remove_file(place.path("s"));
+    let again = place.attach(&["cache", "--backing", "disk"]);
+    assert_eq!(place.client("disk").read(0, 4096), [5; 4096]);
+    assert_eq!(place.json(&["status", "cache"])["cache"]["epoch"], 2);
+    again.signal("-TERM");
+    let (_, told) = again.end();
+    assert!(told.contains("was not detached"), "{told}");
+    assert_eq!(place.json(&["check", "cache"])["volumes"][0]["in_use"], false);
+}
+
+#[test]
+fn a_volume_that_is_written_to_past_its_cache_is_found_out() {
+    let place = Place::with_cache();
+    let attached = place.attach(&["cache", "--backing", "disk"]);
+    let mut disk = place.client("disk");
+    place.warm(&mut disk, 0);
+    // Locks are for those that ask for them.
+    let past = std::fs::OpenOptions::new().write(true).open(place.path("disk")).unwrap();
+    past.write_all_at(&[3; 512], 8192).unwrap();
+    let done = place.mezz(&["check", "s", "--compare", "--json"]).expect(1).complains(&["past its cache"]);
+    let found = done.json();
+    assert_eq!(found["blocks_differing"], 1);
+    assert_eq!(
+        (&found["differences"][0]["volume"], &found["differences"][0]["offset"]),
+        (&json!("disk"), &json!(8192))
+    );
+    drop(disk);
+    attached.signal("-INT");
+    attached.end();
+    // And while it is detached: at either end.
+    past.write_all_at(&[4; 512], 4 * MIB - 512).unwrap();
+    let refused = |arguments: &[&str]| {
+        place.mezz(&[&["attach", "cache", "--socket", "s", "--backing"], arguments].concat()).expect(3)
+    };
+    refused(&["disk"]).complains(&["disk", "first or last blocks", "--accept-changes"]);
+    let _attached = place.attach(&["cache", "--backing", "disk", "--accept-changes"]);
+    assert_eq!(place.client("disk").read(4 * MIB - 512, 512), [4; 512]);
+}
+
+#[test]
+fn volumes_are_served_without_their_cache_when_that_is_asked_for() {
+    let place = Place::with_cache();
+    std::fs::remove_file(place.path("cache")).unwrap();
+    place.mezz(&["attach", "cache", "--backing", "disk", "--socket", "s"]).expect(3).complains(&[
+        "cache",
+        "does not exist",
+        "--without-cache",
+    ]);
+    let attached = place.attach(&["--without-cache", "--backing", "disk"]);
+    let mut disk = place.client("");
+    disk.write(0, &[6; 4096]);
+    assert_eq!(disk.read(0, 4096), [6; 4096]);
+    assert_eq!(place.json(&["status", "s"])["cache"], Value::Null);
+    place.mezz(&["status", "s"]).expect(0);
+    assert!(place.mezz(&["status", "s", "--prometheus"]).expect(0).stdout.contains("mezz_block_clients 1"));
+    place.mezz(&["flush", "s"]).expect(3).complains(&["without a cache"]);
+    place.mezz(&["check", "s", "--compare"]).expect(3).complains(&["without a cache"]);
+    place.mezz(&["detach", "s", "--disconnect"]).expect(0);
+    let (_, told) = attached.end();
+    assert!(told.contains("out of date"), "{told}");
+}
+
+#[test]
+fn a_cache_device_that_fails_costs_speed_alone() {
+    let place = Place::with_cache();
+    let attached = place.attach(&["cache", "--backing", "disk"]);
+    let mut disk = place.client("disk");
+    disk.write(0, &[2; 4096]);
+    place.warm(&mut disk, 0);
+    // Cut off behind what is in use: reads there end too early.
+    std::fs::OpenOptions::new().write(true).open(place.path("cache")).unwrap().set_len(512 << 10).unwrap();
+    assert_eq!(disk.read(0, 4096), [2; 4096]);
+    disk.write(4096, &[3; 4096]);
+    assert_eq!(disk.read(4096, 4096), [3; 4096]);
+    let status = place.json(&["status", "s"]);
+    assert_eq!(status["cache"]["health"], "lost");
+    let failure = &status["cache"]["cache_failures"][0];
+    assert_eq!((&failure["operation"], &failure["reason"]), (&json!("read"), &json!("unexpected_end")));
+    assert!(place.mezz(&["status", "s"]).expect(0).stdout.contains("refused 1 reads (unexpected_end)"));
+    drop(disk);
+    place.wait("the client's end", || place.json(&["status", "s"])["clients"] == 0);
+    place.mezz(&["detach", "s"]).expect(0);
+    attached.end();
+    // It is refused from now on, by its length.
+    place
+        .mezz(&["attach", "cache", "--backing", "disk", "--socket", "s"])
+        .expect(3)
+        .complains(&["smaller", "create"]);
+}
+
+#[test]
+fn prometheus_reads_what_is_counted() {
+    let place = Place::with_cache();
+    let _attached = place.attach(&["cache", "--backing", "disk"]);
+    let mut disk = place.client("disk");
+    disk.read(0, 4096);
+    disk.write(0, &[1; 4096]);
+    let text = place.mezz(&["status", "s", "--prometheus"]).expect(0).stdout;
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is missing in:\n{text}")).parse::<f64>().unwrap()
+    };
+    assert_eq!(value("mezz_block_reads_missed_total"), 1.0);
+    assert_eq!(value("mezz_block_cache_health{health=\"working\"}"), 1.0);
+    assert_eq!(value("mezz_block_request_seconds_count{request=\"write\"}"), 1.0);
+    assert_eq!(value("mezz_block_request_seconds_bucket{request=\"write\",le=\"+Inf\"}"), 1.0);
+    assert!(value("mezz_block_request_seconds_sum{request=\"write\"}") > 0.0);
+    // Each line is a comment or a name with a number.
+    for line in text.lines().filter(|line| !line.starts_with("# TYPE mezz_block_")) {
+        let (name, number) = line.rsplit_once(' ').unwrap();
+        assert!(name.starts_with("mezz_block_") && number.parse::<f64>().is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn the_control_socket_answers_a_line_for_a_line() {
+    let place = Place::with_cache();
+    let _attached = place.attach(&["cache", "--backing", "disk"]);
+    let stream = UnixStream::connect(place.path("s.control")).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut ask = |line: &str| -> Value {
+        (&stream).write_all(format!("{line}\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        reader.read_line(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap()
+    };
+    for (line, part) in [
+        ("nonsense", "no JSON"),
+        (r#"{"request":"status"}"#, "version none"),
+        (r#"{"version":2,"request":"status"}"#, "version 2"),
+        (r#"{"version":1,"request":"explode"}"#, "explode"),
+        (r#"{"version":1,"request":"flush","within_seconds":-1}"#, "no time"),
+        (r#"{"version":1,"request":"set","write_mode":"back"}"#, "through"),
+    ] {
+        let answer = ask(line);
+        assert_eq!(answer["answer"], "failed", "{line}");
+        let reason = answer["reason"].as_str().unwrap();
+        assert!(reason.contains(part), "{line}: {reason}");
+    }
+    // And goes on.
+    let answer = ask(r#"{"version":1,"request":"status"}"#);
+    assert_eq!((&answer["answer"], &answer["result"]["cache"]["epoch"]), (&json!("done"), &json!(1)));
+    // Whoever sends without an end is not listened to for ever, and nobody else notices.
+    let endless = UnixStream::connect(place.path("s.control")).unwrap();
+    let _ = (&endless).write_all(&[b'x'; 100_000]);
+    assert_eq!(ask(r#"{"version":1,"request":"status"}"#)["answer"], "done");
+}
+
+#[test]
+fn what_cannot_be_made_a_cache_is_refused_and_unchanged() {
+    let place = Place::new();
+    place.disk("disk", 4 * MIB);
+    place.disk("small", 4095);
+    place.disk("empty", 4 * MIB);
+    let refused = |arguments: &[&str], code: i32, parts: &[&str]| {
+        place.mezz(&[&["create"], arguments].concat()).expect(code).complains(parts);
+    };
+    refused(&["cache"], 2, &["--backing"]);
+    refused(&["cache", "--backing", "disk"], 2, &["cache", "no size", "--size 10GiB"]);
+    refused(&["empty", "--size", "4MiB", "--backing", "disk"], 2, &["empty", "leave out --size"]);
+    refused(&["cache", "--size", "1MiB", "--backing", "disk"], 2, &["cache", "at least"]);
+    refused(&["cache", "--size", "8MiB", "--fragment", "3MiB", "--backing", "disk"], 2, &["power of two"]);
+    refused(&["cache", "--size", "8MiB", "--backing", "missing"], 3, &["missing", "does not exist"]);
+    refused(&["cache", "--size", "8MiB", "--backing", "small"], 3, &["small", "4095 bytes", "truncate"]);
+    refused(&["cache", "--size", "8MiB", "--backing", "."], 2, &["NAME=PATH"]);
+    refused(&["cache", "--size", "8MiB", "--backing", "disk", "--backing", "disk"], 2, &["this name"]);
+    refused(&["cache", "--size", "8MiB", "--backing", "disk", "--backing", "b=disk"], 2, &["twice"]);
+    refused(&["disk", "--backing", "disk"], 2, &["its own cache"]);
+    refused(&["no/cache", "--size", "8MiB", "--backing", "disk"], 3, &["no/cache", "directory"]);
+    assert!(!place.path("cache").exists(), "nothing is left of what was refused");
+    for (at, mark, what) in [
+        (0, &b"XFSB"[..], "XFS"),
+        (1080, b"\x53\xef", "ext4"),
+        (512, b"EFI PART", "GPT"),
+        (0, b"SQLite format 3\0", "SQLite"),
+        (0, b"MEZZTIER", "a tier of Mezzanine"),
+        (0, b"LUKS", "LUKS"),
+        (4 * MIB - 100, b"x", "bytes other than zero"),
+    ] {
+        place.disk("empty", 4 * MIB);
+        let file = std::fs::OpenOptions::new().write(true).open(place.path("empty")).unwrap();
+        file.write_all_at(mark, at).unwrap();
+        let before = std::fs::read(place.path("empty")).unwrap();
+        refused(&["empty", "--backing", "disk"], 3, &["empty", "holds data", what, "--force"]);
+        assert!(std::fs::read(place.path("empty")).unwrap() == before, "{what}");
+        place.mezz(&["create", "empty", "--backing", "disk", "--force"]).expect(0);
+    }
+    // A cache is nobody's to write over either, and one that is attached not even by force.
+    refused(&["empty", "--backing", "disk"], 3, &["a cache of Mezzanine", "--force"]);
+    let _attached = place.attach(&["empty", "--backing", "disk"]);
+    place.disk("third", 4 * MIB);
+    refused(&["empty", "--backing", "third", "--force"], 3, &["empty", "already open", "mezz block list"]);
+    refused(&["cache", "--size", "8MiB", "--backing", "disk"], 3, &["disk", "already open"]);
+}
+
+#[test]
+fn what_does_not_belong_together_is_not_attached() {
+    let place = Place::with_cache();
+    place.disk("fresh", 4 * MIB);
+    place.disk("second", 4 * MIB);
+    std::fs::write(place.path("tier"), [b"MEZZTIER".as_slice(), &[1; 8192]].concat()).unwrap();
+    std::fs::write(place.path("second"), vec![1; 4 * MIB as usize]).unwrap();
+    let refused = |arguments: &[&str], code: i32, parts: &[&str]| {
+        place.mezz(&[&["attach", "--socket", "s"], arguments].concat()).expect(code).complains(parts);
+        assert!(!place.path("s").exists());
+    };
+    refused(&["--backing", "disk"], 2, &["CACHE"]);
+    refused(&["cache"], 2, &["--backing"]);
+    refused(&["cache", "--without-cache", "--backing", "disk"], 2, &["--without-cache"]);
+    refused(
+        &["fresh", "--backing", "disk"],
+        3,
+        &["fresh", "no cache device", "it is empty", "mezz block create"],
+    );
+    refused(&["tier", "--backing", "disk"], 3, &["tier", "a tier of Mezzanine"]);
+    refused(&["cache", "--backing", "second"], 3, &["second", "no volume of the name", "the cache has disk"]);
+    refused(&["cache", "--backing", "disk=second"], 3, &["second", "first or last blocks", "another device"]);
+    refused(&["cache", "--backing", "disk=cache"], 2, &["its own cache"]);
+    // By what it is known by, whatever it is called.
+    std::fs::rename(place.path("disk"), place.path("moved")).unwrap();
+    drop(place.attach(&["cache", "--backing", "moved"]));
+    let _ = std::fs::remove_file(place.path("s"));
+    std::fs::rename(place.path("moved"), place.path("disk")).unwrap();
+    for (bytes, how) in [(3 * MIB, "shrunk"), (5 * MIB, "grown")] {
+        let file = std::fs::OpenOptions::new().write(true).open(place.path("disk")).unwrap();
+        file.set_len(bytes).unwrap();
+        refused(&["cache", "--backing", "disk"], 3, &["disk", how, "4194304", "create --force"]);
+        file.set_len(4 * MIB).unwrap();
+    }
+    let cache = std::fs::OpenOptions::new().write(true).open(place.path("cache")).unwrap();
+    for (bytes, how) in [(3 * MIB, "smaller"), (5 * MIB, "larger")] {
+        cache.set_len(bytes).unwrap();
+        refused(&["cache", "--backing", "disk"], 3, &["cache", how, "4194304"]);
+        cache.set_len(4 * MIB).unwrap();
+    }
+    // One copy of the superblock is enough, and its loss is said; with both gone it is no cache any more.
+    cache.write_all_at(&[0xFF; 4096], 0).unwrap();
+    place.mezz(&["check", "cache"]).expect(1).complains(&["one copy", "attach"]);
+    cache.write_all_at(&[0xFF; 4096], 256 << 10).unwrap();
+    refused(&["cache", "--backing", "disk"], 3, &["cache", "no cache device"]);
+    place.mezz(&["check", "cache"]).expect(3).complains(&["no cache device"]);
+    place.mezz(&["check", "missing"]).expect(3).complains(&["missing", "does not exist"]);
+    place.mezz(&["status", "missing"]).expect(3).complains(&["missing", "mezz block list"]);
+    place.mezz(&["detach", "cache"]).expect(3).complains(&["no attached cache"]);
+}
+
+#[test]
+fn a_damaged_superblock_is_named_with_its_field() {
+    let place = Place::with_cache();
+    let cache = std::fs::OpenOptions::new().write(true).open(place.path("cache")).unwrap();
+    for copy in [0, 256 << 10] {
+        cache.write_all_at(&[0xFF; 8], copy + 48).unwrap();
+    }
+    place.mezz(&["attach", "cache", "--backing", "disk", "--socket", "s"]).expect(3).complains(&[
+        "cache",
+        "damaged: checksum",
+        "create --force",
+    ]);
+}
