@@ -260,16 +260,19 @@ ensure_sqlite_suite_tools() {
     apt_install "${missing[@]}" || true
 }
 
-# Other people's clients of network block devices, where apt-get can install them; tests say which are missing elsewhere.
+# Other people's clients of network block devices, and what stands on them, where apt-get can install them; tests say which are missing elsewhere.
 ensure_nbd_clients() {
     local missing=()
     { command -v nbdinfo && command -v nbdcopy; } >/dev/null 2>&1 || missing+=(libnbd-bin)
     { python3 -c 'import nbd' || /usr/bin/python3 -c 'import nbd'; } >/dev/null 2>&1 || missing+=(python3-libnbd)
     command -v qemu-io >/dev/null 2>&1 || missing+=(qemu-utils)
     command -v fio >/dev/null 2>&1 || missing+=(fio)
+    command -v strace >/dev/null 2>&1 || missing+=(strace)
+    command -v sqlite3 >/dev/null 2>&1 || missing+=(sqlite3)
+    { command -v mke2fs && command -v debugfs; } >/dev/null 2>&1 || missing+=(e2fsprogs)
     command -v openssl >/dev/null 2>&1 || missing+=(openssl)
     [ "${#missing[@]}" -gt 0 ] && command -v apt-get >/dev/null 2>&1 && may_be_root || return 0
-    say "installing with apt-get what the NBD server is tested with: ${missing[*]}"
+    say "installing with apt-get what block devices are tested with: ${missing[*]}"
     apt_install "${missing[@]}" || true
 }
 

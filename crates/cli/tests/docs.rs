@@ -64,10 +64,11 @@ fn the_commands_of_the_documents_work() {
 }
 
 /// The examples of the crates, and with what they are run: `.` is a new directory, and `TRACE` a trace in it.
-const EXAMPLES: [(&str, &str, Option<&[&str]>); 10] = [
+const EXAMPLES: [(&str, &str, Option<&[&str]>); 11] = [
     ("device", "power", Some(&[])),
     ("engine", "host", Some(&[])),
     ("ground", "hits", Some(&[])),
+    ("recording", "counter", Some(&["."])),
     ("report", "page", Some(&["."])),
     ("sim", "cuts", Some(&["7"])),
     ("sqlite", "tier", Some(&["."])),

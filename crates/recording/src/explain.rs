@@ -11,8 +11,8 @@ pub struct Explanation {
     pub cut: Cut,
     /// What is wrong there.
     pub why: String,
-    /// The flush that would have made it impossible; none if what is taken is not enough to say one: then
-    /// nothing that came later makes the difference, and the writes had to be there as a whole.
+    /// The flush that would have made it impossible. None if nothing that came later trusts in what is taken,
+    /// which had to be there as a whole.
     pub absent: Option<Absent>,
     /// How many contents were judged for it.
     pub judged: u64,
@@ -21,22 +21,23 @@ pub struct Explanation {
 /// A flush that was not asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Absent {
-    /// It had to come behind this write,
-    pub after: u64,
+    /// It had to come behind this write; none if the flush would have had to bring about the writes, too:
+    /// what is trusted in had not reached the device,
+    pub after: Option<u64>,
     /// and be answered before this began: a write or discard, or a mark.
     pub before: u64,
 }
 
-/// Somebody who judges the contents after a cut; an error ends it all.
-type Judge<'j, E> = dyn FnMut(&Cut) -> Result<Verdict, E> + 'j;
-
 /// Times are tried one after the other up to so many, and by halves then.
 const ONE_BY_ONE: u64 = 64;
 
+/// Somebody who judges the contents after a cut; an error ends it all.
+type Judge<'j, E> = dyn FnMut(&Cut) -> Result<Verdict, E> + 'j;
+
 /// Shrinks a cut at which the contents are broken, and finds the flush that is absent.
 ///
-/// Of what is taken everything is given back that is not needed. Then the cut is made earlier, as long as
-/// they are broken: the event at which they begin to be is the one that trusts in what was lost.
+/// Of what is taken everything is given back that is not needed. Then the cut is made as early as they are
+/// broken: the event at which they begin to be is the one that trusts in what was lost.
 ///
 /// # Errors
 /// Of the judge.
@@ -44,80 +45,108 @@ const ONE_BY_ONE: u64 = 64;
 /// # Panics
 /// If nothing is broken there.
 pub fn explain<E>(history: &History, cut: &Cut, judge: &mut Judge<'_, E>) -> Result<Explanation, E> {
-    let mut judged = 0;
-    let mut broken = |cut: &Cut| -> Result<Option<String>, E> {
-        judged += 1;
-        Ok(match judge(cut)? {
-            Verdict::InOrder => None,
-            Verdict::Broken(why) => Some(why),
-        })
+    let mut search = Shrinking { history, judge, judged: 0, why: String::new() };
+    assert!(search.is_broken(cut)?, "what is explained is broken");
+    let cut = search.without_tears(cut)?;
+    let cut = search.give_back(cut)?;
+    let Some((first, last)) = cut.listed().next().zip(cut.listed().last()) else {
+        // With nothing lost: somebody trusts in what was never written.
+        let from = search.earliest(&cut, history.begins())?;
+        let absent = from.map(|from| Absent { after: None, before: from - 1 });
+        return Ok(search.end(from.map_or(cut.clone(), Cut::before), absent));
     };
-    let first = broken(cut)?;
-    let mut why = first.expect("what is explained is broken");
-    let mut cut = cut.clone();
-    // A torn write is the more special mistake: whole or lost is tried first.
-    for (number, fate) in cut.clone().listed() {
-        if let Fate::Torn { .. } = fate {
-            for simpler in [Fate::Kept, Fate::Lost] {
-                let simpler = cut.clone().with(number, simpler);
-                if let Some(reason) = broken(&simpler)? {
-                    (cut, why) = (simpler, reason);
-                    break;
+    let Some(from) = search.earliest(&cut, last.0 + 1)? else {
+        // At once, with nothing behind it: the last that is taken is there in part, and trusts in the first.
+        let is_there = !matches!(last.1, Fate::Lost) && first.0 < last.0;
+        let cut = cut.moved_to(cut.at.min(last.0 + 1));
+        return Ok(search.end(cut, is_there.then_some(Absent { after: Some(first.0), before: last.0 })));
+    };
+    let absent = (first.1 != Fate::Kept).then_some(Absent { after: Some(first.0), before: from - 1 });
+    Ok(search.end(cut.moved_to(from), absent))
+}
+
+struct Shrinking<'a, 'j, E> {
+    history: &'a History,
+    judge: &'a mut Judge<'j, E>,
+    judged: u64,
+    /// What was wrong at the last cut that was broken.
+    why: String,
+}
+
+impl<E> Shrinking<'_, '_, E> {
+    fn is_broken(&mut self, cut: &Cut) -> Result<bool, E> {
+        self.judged += 1;
+        Ok(match (self.judge)(cut)? {
+            Verdict::InOrder => false,
+            Verdict::Broken(why) => {
+                self.why = why;
+                true
+            }
+        })
+    }
+
+    fn end(self, cut: Cut, absent: Option<Absent>) -> Explanation {
+        Explanation { cut, why: self.why, absent, judged: self.judged }
+    }
+
+    /// A torn write is the more special mistake: whether it may be whole, or lost.
+    fn without_tears(&mut self, cut: &Cut) -> Result<Cut, E> {
+        let mut cut = cut.clone();
+        for (number, fate) in cut.clone().listed() {
+            if let Fate::Torn { .. } = fate {
+                for simpler in [Fate::Kept, Fate::Lost] {
+                    let simpler = cut.clone().with(number, simpler);
+                    if self.is_broken(&simpler)? {
+                        cut = simpler;
+                        break;
+                    }
                 }
             }
         }
+        Ok(cut)
     }
-    // Halves are given back, then quarters, and single ones at last.
-    let mut size = cut.listed().count().div_ceil(2).max(1);
-    loop {
-        let mut shrunk = false;
-        let listed: Vec<u64> = cut.listed().map(|(number, _)| number).collect();
-        for part in listed.chunks(size) {
-            let less = part.iter().fold(cut.clone(), |cut, &number| cut.without(number));
-            if let Some(reason) = broken(&less)? {
-                (cut, why, shrunk) = (less, reason, true);
+
+    /// What is taken that need not be is given back: halves first, then quarters, and single ones at last.
+    fn give_back(&mut self, cut: Cut) -> Result<Cut, E> {
+        let mut cut = cut;
+        let mut size = cut.listed().count().div_ceil(2).max(1);
+        loop {
+            let mut shrunk = false;
+            let listed: Vec<u64> = cut.listed().map(|(number, _)| number).collect();
+            for part in listed.chunks(size) {
+                let less = part.iter().fold(cut.clone(), |cut, &number| cut.without(number));
+                if self.is_broken(&less)? {
+                    (cut, shrunk) = (less, true);
+                }
+            }
+            if size == 1 && !shrunk {
+                return Ok(cut);
+            }
+            size = (size / 2).max(1);
+        }
+    }
+
+    /// The earliest time from `from` on at which it is broken although it was in order before; none if it is
+    /// broken at `from`, or if the cut comes earlier.
+    fn earliest(&mut self, cut: &Cut, from: u64) -> Result<Option<u64>, E> {
+        if cut.at <= from || self.is_broken(&cut.moved_to(from))? {
+            return Ok(None);
+        }
+        let (mut in_order, mut broken) = (from, cut.at);
+        let nearby = (from + 1..cut.at).take(ONE_BY_ONE as usize);
+        for at in nearby.filter(|&at| self.history.events()[at as usize - 1].kind != Kind::Flush) {
+            if self.is_broken(&cut.moved_to(at))? {
+                return Ok(Some(at));
+            }
+            in_order = at;
+        }
+        while broken - in_order > 1 {
+            let middle = in_order + (broken - in_order) / 2;
+            match self.is_broken(&cut.moved_to(middle))? {
+                true => broken = middle,
+                false => in_order = middle,
             }
         }
-        if size == 1 && !shrunk {
-            break;
-        }
-        size = (size / 2).max(1);
+        Ok(Some(broken))
     }
-    // The earliest time at which it is broken with these.
-    let Some((first, last)) = cut.listed().next().zip(cut.listed().last()) else {
-        // Nothing has to be lost: it is broken whatever is flushed.
-        return Ok(Explanation { cut, why, absent: None, judged });
-    };
-    let (mut in_order, mut is_broken) = (None, cut.at.max(last.0 + 1));
-    for at in last.0 + 1..=is_broken {
-        let is_last = at == is_broken;
-        let tried = in_order.map_or(0, |first: u64| at - first);
-        if is_last || tried > ONE_BY_ONE {
-            break;
-        }
-        let makes_no_difference = at > last.0 + 1 && history.events()[at as usize - 1].kind == Kind::Flush;
-        if makes_no_difference {
-            continue;
-        }
-        if let Some(reason) = broken(&cut.moved_to(at))? {
-            (is_broken, why) = (at, reason);
-            break;
-        }
-        in_order = Some(at);
-    }
-    while in_order.is_some_and(|at| is_broken - at > 1) {
-        let middle = in_order.map_or(is_broken, |at| at + (is_broken - at) / 2);
-        match broken(&cut.moved_to(middle))? {
-            Some(reason) => (is_broken, why) = (middle, reason),
-            None => in_order = Some(middle),
-        }
-    }
-    // Whoever is there and trusts in the first that is not: an event behind all of them, or the last of
-    // them, if that is there in part.
-    let cut = if cut.at >= is_broken || cut.at > last.0 { cut.moved_to(is_broken) } else { cut };
-    let trusting = if in_order.is_some() { is_broken - 1 } else { last.0 };
-    let is_there = in_order.is_some() || !matches!(last.1, Fate::Lost);
-    let absent = (is_there && trusting > first.0 && cut.fate(first.0) != Fate::Kept)
-        .then_some(Absent { after: first.0, before: trusting });
-    Ok(Explanation { cut, why, absent, judged })
 }

@@ -231,7 +231,7 @@ impl History {
         behind
             .filter(|(_, event)| event.begun <= at)
             .map(|(number, _)| number as u64 + 1)
-            .last()
+            .next_back()
             .unwrap_or(at)
     }
 

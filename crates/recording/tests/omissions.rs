@@ -67,7 +67,7 @@ fn a_commit_that_is_not_flushed_is_named() {
         let (tried, explained) = found.expect("the omission is found");
         let absent = explained.absent.expect("a flush is absent");
         let (after, before) =
-            (&history.events()[absent.after as usize], &history.events()[absent.before as usize]);
+            (&history.events()[absent.after.unwrap() as usize], &history.events()[absent.before as usize]);
         assert_eq!((after.kind, before.kind), (Kind::Write, Kind::Mark), "{explained:?}");
         assert!((LOG_AT..PAGES_AT).contains(&after.offset), "seed {seed}, {tried} cuts: a record of the log");
         assert_eq!(explained.cut.listed().count(), 1, "one write is enough");
@@ -83,7 +83,7 @@ fn a_log_that_is_emptied_too_early_is_named() {
         let (_, explained) = found.expect("the omission is found");
         let absent = explained.absent.expect("a flush is absent");
         let (after, before) =
-            (&history.events()[absent.after as usize], &history.events()[absent.before as usize]);
+            (&history.events()[absent.after.unwrap() as usize], &history.events()[absent.before as usize]);
         assert!(after.offset >= PAGES_AT, "a page is lost: {explained:?}");
         assert_eq!((before.kind, before.offset), (Kind::Write, 0), "and the head says that the log is empty");
     }
@@ -113,7 +113,7 @@ fn a_page_that_is_written_before_its_record_is_named() {
         let (_, explained) = found.expect("the omission is found");
         let absent = explained.absent.expect("a flush is absent");
         let (after, before) =
-            (&history.events()[absent.after as usize], &history.events()[absent.before as usize]);
+            (&history.events()[absent.after.unwrap() as usize], &history.events()[absent.before as usize]);
         assert!((LOG_AT..PAGES_AT).contains(&after.offset), "a record is lost: {explained:?}");
         assert!(before.offset >= PAGES_AT, "and its page is there: {explained:?}");
     }

@@ -1,5 +1,6 @@
 //! `mezz device`: drives that are there, drives that are modelled, what both do, and both for others.
 
+mod cuts;
 mod fit;
 mod list;
 mod measure;
@@ -59,6 +60,9 @@ pub(crate) enum DeviceVerb {
     /// Serve a file, a block device or a modelled drive over NBD, and cut the drive's power.
     #[command(after_help = serve::EXAMPLES)]
     Serve(Box<serve::ServeArgs>),
+    /// Cut the power of a recorded device at any event, and name the flush that a database forgot.
+    #[command(after_help = cuts::EXAMPLES)]
+    Cuts(cuts::CutsArgs),
 }
 
 /// The options of `device bench`.
@@ -136,6 +140,7 @@ pub(crate) fn run(verb: &DeviceVerb, json: bool) -> Result<(), Failure> {
         DeviceVerb::Probe(args) => probe::run(args, json),
         DeviceVerb::Fit(args) => fit::run(args, json),
         DeviceVerb::Serve(args) => serve::run(args, json),
+        DeviceVerb::Cuts(args) => cuts::run(args, json),
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz device serve --socket ./nbd.sock --model durassd --size 2GB
   mezz device serve --socket ./nbd.sock --model ssd-a --size 2GB --image ./disk.img --power-cut-after 5000
   mezz device serve --socket ./nbd.sock --model ./shorn.toml --size 1GB --inside --power-cut-after 5000 --restart
+  mezz device serve --socket ./nbd.sock --file ./disk.img --record ./disk.rec --marks ./marks.sock
   mezz device serve --listen 127.0.0.1:10809 --model cloud-volume --size 1GB --power-cut-after 30s --restart
   mezz device serve --listen 0.0.0.0:10809 --tls-certificate cert.pem --tls-key key.pem --tls-clients ca.pem --file ./disk.img
 
@@ -74,6 +75,15 @@ pub(crate) struct ServeArgs {
     /// Seed of what a power cut takes; the next cut has the next one.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
+
+    /// Record what clients write and flush in this new file, for `mezz device cuts`. Not with power cuts.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["power_cut_after", "read_only"])]
+    pub(super) record: Option<PathBuf>,
+
+    /// Unix socket at which marks for the recording are taken: a line each, answered by "ok" when it is
+    /// recorded.
+    #[arg(long, value_name = "PATH", requires = "record")]
+    pub(super) marks: Option<PathBuf>,
 
     /// Name of the export; clients that give none get it as well.
     #[arg(long, value_name = "NAME", default_value = "", value_parser = export_name)]

@@ -3,6 +3,7 @@
 mod args;
 mod drive;
 mod image;
+mod marks;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ pub(crate) use args::{EXAMPLES, ServeArgs};
 use drive::{PowerCut, ServedDrive};
 use mezzanine_blockdev::nbd::{Export, Server};
 use mezzanine_device::{Device, DeviceError, FileDevice, OpenOptions};
+use mezzanine_recording::Recorder;
 use serde::Serialize;
 
 use crate::failure::{Failure, chain};
@@ -35,6 +37,8 @@ struct Served {
     clients: u64,
     failed_requests: u64,
     power_cuts: Vec<PowerCut>,
+    /// Of the recording; null without one.
+    recorded_events: Option<u64>,
 }
 
 pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
@@ -46,6 +50,11 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         (None, Some(path)) => file(path, args.read_only)?,
         // clap asks for one of the two.
         (None, None) => return Err(Failure::usage("device serve", "there is nothing to serve")),
+    };
+    let (export, recorder) = recorded(args, export)?;
+    let marks = match (&args.marks, &recorder) {
+        (Some(path), Some(recorder)) => Some(marks::Marks::listen(path, recorder)?),
+        _ => None,
     };
     let export = Export {
         name: args.name.clone(),
@@ -67,7 +76,9 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
             Vec::new()
         }
     };
+    drop(marks);
     end(server, drive.as_deref(), args)?;
+    let recorded_events = saved(args, recorder.as_deref())?;
     let served = Served {
         device,
         size_bytes,
@@ -76,8 +87,30 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         clients: counts.clients.load(Ordering::Relaxed),
         failed_requests: counts.failed.load(Ordering::Relaxed),
         power_cuts,
+        recorded_events,
     };
     if json { output::json(&served) } else { output::print(&served.text()) }
+}
+
+/// Puts a recorder before the device, if it is to be recorded.
+fn recorded(args: &ServeArgs, export: Export) -> Result<(Export, Option<Arc<Recorder>>), Failure> {
+    let Some(path) = &args.record else { return Ok((export, None)) };
+    let recorder = Recorder::begin(Arc::clone(&export.device), path).map_err(|error| {
+        let failure = Failure::refused(path.display(), format!("nothing can be recorded there: {error}"));
+        failure.next("name a file that does not exist, on a file system with room for all that is written")
+    })?;
+    let recorder = Arc::new(recorder);
+    let device: Arc<dyn Device> = Arc::<Recorder>::clone(&recorder);
+    Ok((Export { device, ..export }, Some(recorder)))
+}
+
+/// Completes the recording.
+fn saved(args: &ServeArgs, recorder: Option<&Recorder>) -> Result<Option<u64>, Failure> {
+    let Some((recorder, path)) = recorder.zip(args.record.as_ref()) else { return Ok(None) };
+    recorder.save().map_err(|error| {
+        Failure::refused(path.display(), format!("the end of the recording is missing: {error}"))
+    })?;
+    Ok(Some(recorder.events()))
 }
 
 /// The first signal ends the service in good order, the second one at once.
@@ -131,13 +164,14 @@ fn end(server: Server, drive: Option<&dyn ServedDrive>, args: &ServeArgs) -> Res
 impl Served {
     fn text(&self) -> String {
         format!(
-            "served {} ({}) for {:.1} s: {} clients, {} failed requests, {}\n",
+            "served {} ({}) for {:.1} s: {} clients, {} failed requests, {}{}\n",
             self.device,
             Size(self.size_bytes),
             self.seconds,
             self.clients,
             self.failed_requests,
-            drive::in_short(&self.power_cuts)
+            drive::in_short(&self.power_cuts),
+            self.recorded_events.map_or(String::new(), |events| format!(", {events} events recorded"))
         )
     }
 }

@@ -1,0 +1,350 @@
+//! `mezz device cuts`: what power cuts may leave of a recorded device, and whether a database survives it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use mezzanine_recording::{Absent, Cut, Explanation, Fate, History, Kind, Search, Verdict, explain};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::size::Size;
+
+pub(super) const EXAMPLES: &str = r#"Examples:
+  mezz device serve --socket ./nbd.sock --file ./disk.img --record ./disk.rec --marks ./marks.sock
+  mezz device cuts ./disk.rec --check './check.sh'
+  mezz device cuts ./disk.rec --check 'e2fsck -fy "$MEZZ_IMAGE" >/dev/null; ./compare "$MEZZ_IMAGE" "$MEZZ_MARKS"' --cuts 1000
+
+CHECK is given to sh. It finds in $MEZZ_IMAGE the file with what the device may have after a power cut, to recover and look at as it likes, and in
+$MEZZ_MARKS a file with what was marked before the cut, a line each. It ends with 0 if everything that was marked is there and in order, with
+1 to 124 if not (what it says last is the reason), and with anything else if it cannot say.
+
+A cut keeps all that was flushed, and of the rest each write whole, in part (sectors of 512 bytes) or not at all. At the first cut that breaks the
+database the cut is shrunk to what has to be lost for it, and the flush that is absent is named; the contents stay in the image."#;
+
+/// The options of `device cuts`.
+#[derive(Debug, Args)]
+pub(crate) struct CutsArgs {
+    /// What `mezz device serve --record` has recorded.
+    #[arg(value_name = "RECORDING")]
+    recording: PathBuf,
+
+    /// Command that looks at the contents after a cut.
+    #[arg(long, value_name = "COMMAND")]
+    check: String,
+
+    /// Cuts to try.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    cuts: u32,
+
+    /// Seed of what is drawn.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// File for the contents after a cut; written over (default: RECORDING.img).
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+
+    /// Longest time that a check may take, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    patience: u64,
+}
+
+/// What was tried, and what came of it.
+#[derive(Serialize)]
+struct Report {
+    recording: String,
+    device_bytes: u64,
+    events: u64,
+    writes: u64,
+    flushes: u64,
+    marks: u64,
+    cuts: u32,
+    ok: bool,
+    found: Option<Found>,
+}
+
+/// A cut that breaks the database.
+#[derive(Serialize)]
+struct Found {
+    /// In which cut that was tried.
+    in_cut: u32,
+    why: String,
+    /// The power failed before this event was answered.
+    before_event: u64,
+    /// What is lost, torn, or there although it was under way.
+    taken: Vec<Taken>,
+    absent_flush: Option<AbsentFlush>,
+    image: String,
+    /// Contents that were looked at for the explanation.
+    judged: u64,
+}
+
+#[derive(Serialize)]
+struct Taken {
+    event: Happened,
+    fate: &'static str,
+    sectors_kept: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct AbsentFlush {
+    /// Null if what is trusted in had not been written at all.
+    after: Option<Happened>,
+    before: Happened,
+}
+
+/// An event, as it is told.
+#[derive(Serialize)]
+struct Happened {
+    number: u64,
+    kind: &'static str,
+    offset: u64,
+    bytes: u64,
+    mark: Option<String>,
+}
+
+struct Checker<'a> {
+    args: &'a CutsArgs,
+    history: &'a History,
+    image: PathBuf,
+    marks: PathBuf,
+}
+
+pub(super) fn run(args: &CutsArgs, json: bool) -> Result<(), Failure> {
+    let thing = args.recording.display().to_string();
+    let history = History::open(&args.recording).map_err(|error| {
+        Failure::refused(&thing, error).next("name what `mezz device serve --record` has written")
+    })?;
+    if history.cut_off() > 0 {
+        output::note(&format!(
+            "{thing} ends in the middle of an event: its last {} bytes are left out",
+            history.cut_off()
+        ));
+    }
+    let behind = |name: &str| {
+        let mut path = args.recording.clone().into_os_string();
+        path.push(name);
+        PathBuf::from(path)
+    };
+    let image = args.image.clone().unwrap_or_else(|| behind(".img"));
+    if image == args.recording {
+        return Err(Failure::usage("--image", "it would be written over the recording"));
+    }
+    let marks = behind(".marks");
+    let checker = Checker { args, history: &history, image, marks };
+    let end = history.events().len() as u64;
+    if let Verdict::Broken(why) = checker.judge(&Cut::before(end))? {
+        let failure = Failure::refused("--check", format!("it fails although nothing is lost: {why}"));
+        let next = format!("try it on {}, which has everything that was written", checker.image.display());
+        return Err(failure.next(next));
+    }
+    let found = checker.search()?;
+    let count = |kind| history.count(kind);
+    let report = Report {
+        recording: thing.clone(),
+        device_bytes: history.device_len(),
+        events: end - history.begins(),
+        writes: count(Kind::Write) + count(Kind::WriteThrough) + count(Kind::Discard),
+        flushes: count(Kind::Flush),
+        marks: count(Kind::Mark),
+        cuts: found.as_ref().map_or(args.cuts, |found| found.in_cut),
+        ok: found.is_none(),
+        found,
+    };
+    let _ = fs::remove_file(&checker.marks);
+    if report.ok {
+        let _ = fs::remove_file(&checker.image);
+    }
+    if json {
+        output::json(&report)?;
+    } else {
+        output::print(&report.text())?;
+    }
+    match &report.found {
+        None => Ok(()),
+        Some(found) => Err(found.failure(&thing)),
+    }
+}
+
+impl Checker<'_> {
+    /// The first cut that breaks the database, explained.
+    fn search(&self) -> Result<Option<Found>, Failure> {
+        let progress = output::progress(u64::from(self.args.cuts), "power cuts");
+        let mut broken = None;
+        for (tried, cut) in (1..=self.args.cuts).zip(Search::new(self.history, self.args.seed)) {
+            if self.judge(&cut)? != Verdict::InOrder {
+                broken = Some((tried, cut));
+                break;
+            }
+            progress.inc(1);
+        }
+        progress.finish_and_clear();
+        let Some((in_cut, cut)) = broken else { return Ok(None) };
+        output::note("a cut breaks it; shrinking it to what matters");
+        let explained = explain(self.history, &cut, &mut |cut| self.judge(cut))?;
+        // The contents of the explanation stay.
+        self.judge(&explained.cut)?;
+        self.history.make(&explained.cut, &self.image).map_err(|error| self.unmade(&error))?;
+        Ok(Some(self.found(in_cut, explained)?))
+    }
+
+    fn judge(&self, cut: &Cut) -> Result<Verdict, Failure> {
+        let made = self.history.make(cut, &self.image);
+        made.map_err(|error| self.unmade(&error))?;
+        let marks = self.history.marks(cut.at).map_err(|error| self.unmade(&error))?;
+        let lines: String = marks.iter().map(|(_, mark)| format!("{mark}\n")).collect();
+        fs::write(&self.marks, lines).map_err(|error| Failure::refused(self.marks.display(), error))?;
+        self.check()
+    }
+
+    fn unmade(&self, error: &std::io::Error) -> Failure {
+        let failure = Failure::refused(self.image.display(), format!("contents cannot be made: {error}"));
+        failure.next(format!("it needs {} there", Size(self.history.device_len())))
+    }
+
+    /// Asks the command.
+    fn check(&self) -> Result<Verdict, Failure> {
+        let failed = |what: String| Failure::refused("--check", what);
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(&self.args.check).env("MEZZ_IMAGE", &self.image).env("MEZZ_MARKS", &self.marks);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| failed(format!("sh cannot be started: {error}")))?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let readers = [std::thread::spawn(move || told(out)), std::thread::spawn(move || told(err))];
+        let begun = Instant::now();
+        let status = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break status,
+                Ok(None) if begun.elapsed() < Duration::from_secs(self.args.patience) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(None) => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    let failure = failed(format!("it has not ended within {} s", self.args.patience));
+                    return Err(failure.next("give it more --patience"));
+                }
+                Err(error) => return Err(failed(error.to_string())),
+            }
+        };
+        let said: Vec<String> = readers.into_iter().filter_map(|reader| reader.join().ok()).collect();
+        let last = |text: &String| text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned);
+        let why = said.iter().find_map(last).unwrap_or_else(|| "it does not say why".to_owned());
+        match status.code() {
+            Some(0) => Ok(Verdict::InOrder),
+            Some(1..=124) => Ok(Verdict::Broken(why)),
+            _ => Err(failed(format!("it cannot say whether the database is in order ({status}): {why}"))
+                .next("it ends with 0 if the database is in order, and with 1 to 124 if not")),
+        }
+    }
+
+    fn found(&self, in_cut: u32, explained: Explanation) -> Result<Found, Failure> {
+        let Explanation { cut, why, absent, judged } = explained;
+        let marks = self.history.marks(u64::MAX).map_err(|error| self.unmade(&error))?;
+        let happened = |number: u64| {
+            let event = &self.history.events()[number as usize];
+            let kind = match event.kind {
+                Kind::Before => "contents before",
+                Kind::Write => "write",
+                Kind::WriteThrough => "write-through",
+                Kind::Discard => "discard",
+                Kind::Flush => "flush",
+                Kind::Mark => "mark",
+            };
+            let mark = marks.iter().find(|(mark, _)| *mark == number).map(|(_, text)| text.clone());
+            Happened { number, kind, offset: event.offset, bytes: event.len, mark }
+        };
+        let taken = cut.listed().map(|(number, fate)| Taken {
+            event: happened(number),
+            fate: match fate {
+                Fate::Kept => "kept",
+                Fate::Lost => "lost",
+                Fate::Torn { .. } => "torn",
+            },
+            sectors_kept: match fate {
+                Fate::Torn { sectors } => Some(sectors),
+                Fate::Kept | Fate::Lost => None,
+            },
+        });
+        Ok(Found {
+            in_cut,
+            why,
+            before_event: cut.at,
+            taken: taken.collect(),
+            absent_flush: absent.map(|Absent { after, before }| AbsentFlush {
+                after: after.map(happened),
+                before: happened(before),
+            }),
+            image: self.image.display().to_string(),
+            judged,
+        })
+    }
+}
+
+/// Everything that a command says; of much, the end.
+fn told(from: Option<impl std::io::Read>) -> String {
+    const KEPT: usize = 64 << 10;
+    let (mut all, mut piece) = (Vec::new(), [0; 8192]);
+    let Some(mut from) = from else { return String::new() };
+    while let Ok(read @ 1..) = from.read(&mut piece) {
+        all.extend_from_slice(&piece[..read]);
+        if all.len() > 2 * KEPT {
+            all.drain(..all.len() - KEPT);
+        }
+    }
+    String::from_utf8_lossy(&all).into()
+}
+
+impl Happened {
+    fn text(&self) -> String {
+        match &self.mark {
+            Some(mark) => format!("mark {:?} (event {})", mark, self.number),
+            None => format!("{} {} ({} at byte {})", self.kind, self.number, Size(self.bytes), self.offset),
+        }
+    }
+}
+
+impl Found {
+    fn failure(&self, thing: &str) -> Failure {
+        let failure =
+            Failure::check(thing, format!("power cut {} breaks the database: {}", self.in_cut, self.why));
+        let next = match (&self.absent_flush, self.taken.is_empty()) {
+            (Some(AbsentFlush { after: Some(after), before }), _) => {
+                format!("a flush is absent after {} and before {}", after.text(), before.text())
+            }
+            (Some(AbsentFlush { after: None, before }), _) => format!(
+                "a flush is absent before {}: what that trusts in had not been written at all",
+                before.text()
+            ),
+            (None, true) => "nothing has to be lost for it: no flush would help".to_owned(),
+            (None, false) => {
+                "no flush is absent: the database needs a write to be there as a whole, or not at all"
+                    .to_owned()
+            }
+        };
+        failure.next(next).and(format!("the contents are in {}", self.image))
+    }
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let Self { recording, events, writes, flushes, marks, cuts, .. } = self;
+        let mut text = format!(
+            "{recording}: {events} events of a device of {} ({writes} writes and discards, {flushes} flushes, {marks} marks)\n",
+            Size(self.device_bytes)
+        );
+        let Some(found) = &self.found else {
+            return text + &format!("in order after each of {cuts} power cuts\n");
+        };
+        text += &format!("the power fails before event {} is answered:\n", found.before_event);
+        for Taken { event, fate, sectors_kept } in &found.taken {
+            let kept = sectors_kept.map_or(String::new(), |sectors| format!(" after {sectors} sectors"));
+            text += &format!("  {} is {fate}{kept}\n", event.text());
+        }
+        text
+    }
+}
