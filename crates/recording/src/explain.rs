@@ -50,13 +50,15 @@ pub fn explain<E>(history: &History, cut: &Cut, judge: &mut Judge<'_, E>) -> Res
     let cut = search.without_tears(cut)?;
     let cut = search.give_back(cut)?;
     let Some((first, last)) = cut.listed().next().zip(cut.listed().last()) else {
-        // With nothing lost: somebody trusts in what was never written.
-        let from = search.earliest(&cut, history.begins())?;
-        let absent = from.map(|from| Absent { after: None, before: from - 1 });
-        return Ok(search.end(from.map_or(cut.clone(), Cut::before), absent));
+        return search.with_nothing_lost(cut);
     };
     let Some(from) = search.earliest(&cut, last.0 + 1)? else {
-        // At once, with nothing behind it: the last that is taken is there in part, and trusts in the first.
+        // At once, with nothing behind it. It may have been trusted in before it was written;
+        let early = Cut::before(first.0.min(cut.at));
+        if search.is_broken(&early)? {
+            return search.with_nothing_lost(early);
+        }
+        // or the last that is taken is there in part, and trusts in the first.
         let is_there = !matches!(last.1, Fate::Lost) && first.0 < last.0;
         let cut = cut.moved_to(cut.at.min(last.0 + 1));
         return Ok(search.end(cut, is_there.then_some(Absent { after: Some(first.0), before: last.0 })));
@@ -83,6 +85,13 @@ impl<E> Shrinking<'_, '_, E> {
                 true
             }
         })
+    }
+
+    /// Somebody trusts in what was never written.
+    fn with_nothing_lost(mut self, cut: Cut) -> Result<Explanation, E> {
+        let from = self.earliest(&cut, self.history.begins())?;
+        let absent = from.map(|from| Absent { after: None, before: from - 1 });
+        Ok(self.end(from.map_or(cut, Cut::before), absent))
     }
 
     fn end(self, cut: Cut, absent: Option<Absent>) -> Explanation {
