@@ -16,14 +16,16 @@ use crate::size::Size;
 pub(super) const EXAMPLES: &str = r#"Examples:
   mezz device serve --socket ./nbd.sock --file ./disk.img --record ./disk.rec --marks ./marks.sock
   mezz device cuts ./disk.rec --check './check.sh'
-  mezz device cuts ./disk.rec --check 'e2fsck -fy "$MEZZ_IMAGE" >/dev/null; ./compare "$MEZZ_IMAGE" "$MEZZ_MARKS"' --cuts 1000
+  mezz device cuts ./disk.rec --check './check.sh' --cuts 1000 --seed 7 --json
 
-CHECK is given to sh. It finds in $MEZZ_IMAGE the file with what the device may have after a power cut, to recover and look at as it likes, and in
-$MEZZ_MARKS a file with what was marked before the cut, a line each. It ends with 0 if everything that was marked is there and in order, with
-1 to 124 if not (what it says last is the reason), and with anything else if it cannot say.
+CHECK is given to sh. In $MEZZ_IMAGE it finds the file with what the device may have after a power
+cut, to recover and look at as it likes, and in $MEZZ_MARKS a file with what was marked before the
+cut, a line each. It ends with 0 if everything that was marked is there and in order, with 1 to 124
+if not (what it says last is the reason), and with anything else if it cannot say.
 
-A cut keeps all that was flushed, and of the rest each write whole, in part (sectors of 512 bytes) or not at all. At the first cut that breaks the
-database the cut is shrunk to what has to be lost for it, and the flush that is absent is named; the contents stay in the image."#;
+A cut keeps all that was flushed, and of the rest each write whole, in part (sectors of 512 bytes)
+or not at all. The first cut that breaks the database is shrunk to what has to be lost for it, and
+the flush that is absent is named; the contents stay in the image."#;
 
 /// The options of `device cuts`.
 #[derive(Debug, Args)]
