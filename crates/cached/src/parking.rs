@@ -1,10 +1,10 @@
 //! How threads wait for jobs.
 //!
 //! One of those that wait, the *lead*, wakes when the engine has said that there may be a job; the others
-//! sleep until they are told. A thread that has found a job tells one more, which is the next lead if it finds
-//! nothing. Nothing is lost between the last look and the sleep: who is about to sleep counts as idle first
-//! and then looks whether the engine's number of work has changed; who may have made work lets that number
-//! rise first and then looks whether somebody is idle.
+//! sleep until they are told. A thread that has found a job tells one more, which is the next lead if it
+//! finds nothing. Nothing is lost between the last look and the sleep: who is about to sleep counts as idle
+//! first and then looks whether the engine's number of work has changed; who may have made work lets that
+//! number rise first and then looks whether somebody is idle.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -45,8 +45,8 @@ impl Parking {
         self.wake.notify_all();
     }
 
-    /// There may be something to do: `work` is the engine's number, which has risen if so. Costs a fence and a
-    /// load while all threads are busy.
+    /// There may be something to do: `work` is the engine's number, which has risen if so. Costs a fence and
+    /// a load while all threads are busy.
     pub(crate) fn offer(&self, work: impl Fn() -> u64) {
         fence(SeqCst);
         if self.idle.load(SeqCst) == 0 {

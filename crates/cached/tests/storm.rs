@@ -1,7 +1,7 @@
 //! Threads of the system's on a cache of few slots, whose device fails now and then.
 //!
-//! Invariants checked: no request fails that the backing device can serve; a read that begins after a write of
-//! a block has ended gets nothing older, and nothing that nobody has begun to write; at the end each block
+//! Invariants checked: no request fails that the backing device can serve; a read that begins after a write
+//! of a block has ended gets nothing older, and nothing that nobody has begun to write; at the end each block
 //! that is valid is the same on both devices, and the engine's rules hold.
 #![allow(clippy::unwrap_used, missing_docs)]
 

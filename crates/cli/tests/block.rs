@@ -1,4 +1,5 @@
-//! `mezz block`: what clients of the running program see, what its control socket answers, and what is refused.
+//! `mezz block`: what clients of the running program see, what its control socket answers, and what is
+//! refused.
 #![allow(clippy::unwrap_used)]
 
 mod common;
