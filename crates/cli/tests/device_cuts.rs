@@ -106,7 +106,7 @@ fn bad_input_is_refused_with_what_to_do() {
     refused(&[&other, "--check", "true"], 3, &["no recording", "--record"]);
     refused(&["/no/such", "--check", "true"], 3, &["/no/such"]);
     refused(&[&recording], 2, &["--check"]);
-    refused(&[&recording, "--check", "echo wrong; false"], 3, &["nothing is lost", "wrong"]);
+    refused(&[&recording, "--check", "echo wrong; false"], 3, &["before anything was recorded", "wrong"]);
     refused(&[&recording, "--check", "kill -9 $$"], 3, &["cannot say"]);
     refused(&[&recording, "--check", "sleep 60", "--patience", "1"], 3, &["within 1 s", "--patience"]);
     refused(&[&recording, "--check", "true", "--image", &recording], 2, &["--image"]);

@@ -139,10 +139,10 @@ pub(super) fn run(args: &CutsArgs, json: bool) -> Result<(), Failure> {
     let marks = behind(".marks");
     let checker = Checker { args, history: &history, image, marks };
     let end = history.events().len() as u64;
-    if let Verdict::Broken(why) = checker.judge(&Cut::before(end))? {
-        let failure = Failure::refused("--check", format!("it fails although nothing is lost: {why}"));
-        let next = format!("try it on {}, which has everything that was written", checker.image.display());
-        return Err(failure.next(next));
+    if let Verdict::Broken(why) = checker.judge(&Cut::before(history.begins()))? {
+        let reason = format!("it fails on what there was before anything was recorded: {why}");
+        let next = format!("try it on {}, with an empty file for the marks", checker.image.display());
+        return Err(Failure::refused("--check", reason).next(next));
     }
     let found = checker.search()?;
     let count = |kind| history.count(kind);
@@ -177,7 +177,10 @@ impl Checker<'_> {
     fn search(&self) -> Result<Option<Found>, Failure> {
         let progress = output::progress(u64::from(self.args.cuts), "power cuts");
         let mut broken = None;
-        for (tried, cut) in (1..=self.args.cuts).zip(Search::new(self.history, self.args.seed)) {
+        // What nothing is lost for comes first: somebody may trust in what was never written.
+        let whole = Cut::before(self.history.events().len() as u64);
+        let cuts = std::iter::once(whole).chain(Search::new(self.history, self.args.seed));
+        for (tried, cut) in (1..=self.args.cuts).zip(cuts) {
             if self.judge(&cut)? != Verdict::InOrder {
                 broken = Some((tried, cut));
                 break;
