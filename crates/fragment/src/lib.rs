@@ -126,6 +126,8 @@ mod read;
 
 mod write;
 
+mod hollow;
+
 mod jobs;
 
 mod population;
