@@ -25,10 +25,14 @@ mod outcome;
 mod tests;
 
 pub use between::Device;
+pub use rivals::map_bytes;
+
 pub use outcome::{BlockInterval, BlockOutcome};
 pub use setup::{BlockCache, BlockSetup, Order, SceSetup};
 pub use source::BlockLoad;
 pub use station::BlockDevice;
+
+pub use mezzanine_fragment::Stage;
 
 use between::{Between, Nobody};
 use mezzanine_fragment::Cache;

@@ -44,7 +44,7 @@ const STREAMS: usize = 128;
 const KEY_BYTES: u64 = 24;
 const JOURNAL_DELAY_NS: u64 = 100_000_000;
 /// Of memory for a bucket: pins, priority, generation and marks of `struct bucket`.
-const BYTES_PER_BUCKET: u64 = 12;
+pub(super) const BYTES_PER_BUCKET: u64 = 12;
 
 struct Open {
     bucket: u32,

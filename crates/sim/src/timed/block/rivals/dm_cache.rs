@@ -32,7 +32,7 @@ const ON_THEIR_WAY_MAX: usize = (MIGRATION_BYTES / UNIT_BYTES) as usize;
 /// Of the map on the cache device: entries of 8 bytes in blocks of 4 KiB.
 const ENTRIES_PER_BLOCK: u64 = 512;
 /// Memory for a block: 0.4 MiB for a GiB in blocks of 64 KiB.
-const BYTES_PER_UNIT: u64 = 26;
+pub(super) const BYTES_PER_UNIT: u64 = 26;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {

@@ -42,6 +42,18 @@ pub(super) fn new(setup: &BlockSetup) -> Result<Box<dyn Between>, Refusal> {
     })
 }
 
+/// Bytes of memory that the map of a rival takes, of a cache device of so many bytes; `None` of what is no rival.
+pub fn map_bytes(cache: BlockCache, cache_bytes: u64) -> Option<u64> {
+    let blocks = cache_bytes / super::setup::BLOCK_BYTES;
+    match cache {
+        BlockCache::Flashcache(_) => Some(blocks * flashcache::BYTES_PER_BLOCK),
+        BlockCache::EnhanceIo => Some(blocks * enhanceio::BYTES_PER_BLOCK),
+        BlockCache::Bcache => Some(cache_bytes / bcache::BUCKET_BYTES * bcache::BYTES_PER_BUCKET),
+        BlockCache::DmCache => Some(cache_bytes / dm_cache::UNIT_BYTES * dm_cache::BYTES_PER_UNIT),
+        BlockCache::Nothing | BlockCache::AllFlash | BlockCache::Sce(_) => None,
+    }
+}
+
 /// What is no slot and no block.
 const NONE: u32 = u32::MAX;
 

@@ -71,9 +71,8 @@ impl Sets {
     pub(super) fn new(setup: &BlockSetup, config: SetsConfig) -> Result<Self, Refusal> {
         at_least(setup, u64::from(config.ways) * BLOCK_BYTES, "a set")?;
         let blocks = units(setup, BLOCK_BYTES)?;
-        // More than there are blocks of the volume would never be used.
-        let sets = (setup.cache_bytes / BLOCK_BYTES / u64::from(config.ways))
-            .min(u64::from(blocks.div_ceil(config.ways))) as u32;
+        let most = u64::from(NONE / config.ways - 1);
+        let sets = (setup.cache_bytes / BLOCK_BYTES / u64::from(config.ways)).min(most) as u32;
         let slots = sets * config.ways;
         let mut order = Links::new(slots as usize, sets as usize);
         (0..slots).for_each(|slot| order.push_last((slot / config.ways) as usize, slot));
