@@ -1,16 +1,16 @@
 //! The test bed of the SCE paper (sections 2 and 4.1) as a model: what is run, and what came out.
 //!
-//! DB2 under TPC-E in a virtual machine, whose image of 160 GiB lies on three disks of 15,000 revolutions behind
-//! Gigabit Ethernet, with a flash card beside it. What stands for it:
+//! DB2 under TPC-E in a virtual machine, whose image of 160 GiB lies on three disks of 15,000 revolutions
+//! behind Gigabit Ethernet, with a flash card beside it. What stands for it:
 //!
-//! - *Requests* of 4 KiB, 13 % of them writes. Some areas of 1 MiB, anywhere on the volume, are hot: what the paper
-//!   says of locality is that it is spatial, and that fragments do better than blocks.
+//! - *Requests* of 4 KiB, 13 % of them writes. Some areas of 1 MiB, anywhere on the volume, are hot: what the
+//!   paper says of locality is that it is spatial, and that fragments do better than blocks.
 //! - *Transactions*: work of one of eight cores, then requests one after the other, by so many clients.
-//! - *Devices*: the shipped model of three such disks, no faster than the network, and that of the one PCIe card
-//!   that ships, since nothing is published of the paper's.
+//! - *Devices*: the shipped model of three such disks, no faster than the network, and that of the one PCIe
+//!   card that ships, since nothing is published of the paper's.
 //!
-//! Four numbers are calibrated, on four of the paper's, and nothing else is fitted: [`CALIBRATED`]. Data, caches
-//! and time are divided by the scale; devices, clients and the cache's parameters are not.
+//! Four numbers are calibrated, on four of the paper's, and nothing else is fitted: [`CALIBRATED`]. Data,
+//! caches and time are divided by the scale; devices, clients and the cache's parameters are not.
 
 use std::num::NonZero;
 use std::sync::Mutex;
@@ -36,8 +36,8 @@ pub(super) struct Calibrated {
     pub(super) hot_requests: f64,
 }
 
-/// Found by trying, with a scale of 10 and seed 1. flashcache does not come to its 50 %: with 91.1 % for SCE it has
-/// 60.7 % at least, whatever the two shares.
+/// Found by trying, with a scale of 10 and seed 1. flashcache does not come to its 50 %: with 91.1 % for SCE
+/// it has 60.7 % at least, whatever the two shares.
 pub(super) const CALIBRATED: Calibrated =
     Calibrated { transaction_requests: 87.9, cpu_us: 91_000.0, hot_areas: 0.18, hot_requests: 0.91 };
 

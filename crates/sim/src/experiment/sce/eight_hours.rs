@@ -44,7 +44,8 @@ fn response(runs: &BlockRuns, point: BlockPoint) -> f64 {
     runs.last_hour(point).transaction_ms
 }
 
-/// How far the first interval with so many transactions a second is, as part of the run; all of it without one.
+/// How far the first interval with so many transactions a second is, as part of the run; all of it without
+/// one.
 pub(super) fn when(series: &[BlockInterval], transactions: f64) -> f64 {
     let found = series.iter().position(|interval| interval.transactions_per_second >= transactions);
     found.map_or(1.0, |number| (number + 1) as f64 / series.len() as f64)

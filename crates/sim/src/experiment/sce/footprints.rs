@@ -1,5 +1,5 @@
-//! Memory of the maps (sections 3.4 and 4.7 of the SCE paper): of the fragment cache as it computes it before it
-//! starts, of its rivals by the bytes that they have for a block.
+//! Memory of the maps (sections 3.4 and 4.7 of the SCE paper): of the fragment cache as it computes it before
+//! it starts, of its rivals by the bytes that they have for a block.
 
 use mezzanine_fragment::{Config, MemoryUse};
 

@@ -1,8 +1,8 @@
 //! From empty, in front of one slow volume: who is at full speed when.
 //!
-//! The volume takes 2.5 ms for an operation and 150 MB/s, one at a time; the cache device 80 us, 32 at a time. What
-//! bounds the guest beside its devices is one number, the time of its processor for a request, by which the rate of
-//! dm-cache at its end is what was measured. All caches have it.
+//! The volume takes 2.5 ms for an operation and 150 MB/s, one at a time; the cache device 80 us, 32 at a
+//! time. What bounds the guest beside its devices is one number, the time of its processor for a request, by
+//! which the rate of dm-cache at its end is what was measured. All caches have it.
 
 use super::super::answers::Answers;
 use super::super::published::Source;
@@ -81,9 +81,9 @@ mod tests {
         }
     }
 
-    /// With 30 % of writes 98 % of the bound is wanted. The fragment cache is at 87 %: blocks that are being written
-    /// are read from the volume until the write has ended and its copy has, and two writes of one block at a time
-    /// leave a hole until the next one.
+    /// With 30 % of writes 98 % of the bound is wanted. The fragment cache is at 87 %: blocks that are being
+    /// written are read from the volume until the write has ended and its copy has, and two writes of one
+    /// block at a time leave a hole until the next one.
     #[test]
     fn writes_cost_the_fragment_cache_reads_of_what_is_being_written() {
         let bound = run(BlockCache::Nothing, 0.0).whole.iops / 0.3;

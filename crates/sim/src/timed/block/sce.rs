@@ -1,5 +1,5 @@
-//! The fragment cache that ships, over hollow devices: its map, its population, its copies and its throttle are
-//! real, and data have no contents.
+//! The fragment cache that ships, over hollow devices: its map, its population, its copies and its throttle
+//! are real, and data have no contents.
 
 use mezzanine_fragment::{Cache, Job, Piece, Source, WriteToken};
 

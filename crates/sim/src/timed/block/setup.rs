@@ -84,9 +84,9 @@ impl SceSetup {
         ],
     };
 
-    /// The paper's, but that four workers go on until 2 % of the reads miss, and the last rests for a fifth as long: a
-    /// volume of hundreds of operations a second is a hundred times slower than the cache device, so that each per
-    /// cent of misses is most of the time that clients wait.
+    /// The paper's, but that four workers go on until 2 % of the reads miss, and the last rests for a fifth
+    /// as long: a volume of hundreds of operations a second is a hundred times slower than the cache device,
+    /// so that each per cent of misses is most of the time that clients wait.
     pub const WARM_UP: Self = Self {
         throttle: [
             Stage { workers: 8, miss_percent: 35, free_percent: 10, period_ms: 100 },

@@ -1,4 +1,5 @@
-//! Requests of clients: popular by Zipf's law, all the same, or clustered in regions whose popularity goes by.
+//! Requests of clients: popular by Zipf's law, all the same, or clustered in regions whose popularity goes
+//! by.
 
 use mezzanine_ground::random::Random;
 use mezzanine_trace::{ClientStep, Clients, Generate, Shape};
@@ -235,7 +236,8 @@ mod tests {
             assert!((4_900..5_500).contains(&writes), "{writes} of 40,000 are not 13 %");
             counts.push(*of.iter().max().unwrap());
         }
-        // The first of 100 by Zipf's law has 1 / 5.187 of them; with 40 turnovers every region is first at times.
+        // The first of 100 by Zipf's law has 1 / 5.187 of them; with 40 turnovers every region is first at
+        // times.
         assert!((7_400..8_000).contains(&counts[0]) && counts[1] < 2_500, "{counts:?}");
     }
     #[test]

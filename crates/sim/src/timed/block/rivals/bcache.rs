@@ -5,24 +5,25 @@
 //! `Documentation/admin-guide/bcache.rst` for what has a name there.
 //!
 //! *Buckets.* What comes in is appended to one of six open buckets: to the one whose last block is the one
-//! before it on the volume, else to the one that the same client wrote to last, else to the one that was written
-//! longest ago. A full bucket is closed. With none free the closed bucket that was used longest ago is emptied,
-//! whatever is in it.
+//! before it on the volume, else to the one that the same client wrote to last, else to the one that was
+//! written longest ago. A full bucket is closed. With none free the closed bucket that was used longest ago
+//! is emptied, whatever is in it.
 //!
-//! *Reads.* What is there comes from the cache device; if its bucket was emptied meanwhile, it is read again. What
-//! is not comes from the backing device, is answered, and is brought in afterwards.
+//! *Reads.* What is there comes from the cache device; if its bucket was emptied meanwhile, it is read again.
+//! What is not comes from the backing device, is answered, and is brought in afterwards.
 //!
 //! *Writes* go to both devices at once.
 //!
-//! *Streams.* A request that begins where one of the last 128 streams ended continues it. Once a stream has more
-//! than 4 MiB (`sequential_cutoff`) its reads are not brought in, and its writes go to the backing device alone.
+//! *Streams.* A request that begins where one of the last 128 streams ended continues it. Once a stream has
+//! more than 4 MiB (`sequential_cutoff`) its reads are not brought in, and its writes go to the backing
+//! device alone.
 //!
 //! *Index.* A key of 24 bytes for each extent that was brought in or written. Keys are written to the journal
-//! within 100 ms (`journal_delay_ms`), whole blocks each time, and once more into the leaves, a block for as many
-//! keys as fit one. Nobody waits for either.
+//! within 100 ms (`journal_delay_ms`), whole blocks each time, and once more into the leaves, a block for as
+//! many keys as fit one. Nobody waits for either.
 //!
-//! Left out: dirty data, congestion, the mean size of a task's requests beside its stream, garbage collection of
-//! buckets that are empty in part, splits of nodes.
+//! Left out: dirty data, congestion, the mean size of a task's requests beside its stream, garbage collection
+//! of buckets that are empty in part, splits of nodes.
 //!
 //! 1. A block of the volume is in one place at most, and each place has one.
 //! 2. What is written while it is on its way in is not brought in.

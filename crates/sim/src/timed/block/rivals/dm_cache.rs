@@ -1,21 +1,21 @@
 //! dm-cache, write-through, with the policy smq: blocks of 64 KiB, brought in behind the requests.
 //!
-//! The kernel's `Documentation/admin-guide/device-mapper/cache.rst`. Which blocks come in and which one leaves is
-//! `smq.rs`.
+//! The kernel's `Documentation/admin-guide/device-mapper/cache.rst`. Which blocks come in and which one
+//! leaves is `smq.rs`.
 //!
-//! *Reads* of blocks that are there come from the cache device, others from the backing device; nobody waits for
-//! a block to come in, which is a read of 64 KiB of the backing device and a write of the cache device.
+//! *Reads* of blocks that are there come from the cache device, others from the backing device; nobody waits
+//! for a block to come in, which is a read of 64 KiB of the backing device and a write of the cache device.
 //!
 //! *Writes* go to both devices at once where the block is there, and to the backing device otherwise.
 //!
-//! *Bringing in*: at most 1 MiB is on its way at a time (`migration_threshold`, 2,048 sectors); what is to come in
-//! beyond that is not remembered.
+//! *Bringing in*: at most 1 MiB is on its way at a time (`migration_threshold`, 2,048 sectors); what is to
+//! come in beyond that is not remembered.
 //!
-//! *Metadata* are committed each second in which something came in: a block of the map for each 512 entries, at
-//! most as many as came in, and a superblock.
+//! *Metadata* are committed each second in which something came in: a block of the map for each 512 entries,
+//! at most as many as came in, and a superblock.
 //!
-//! Left out: dirty blocks. A write to a block that is on its way in does not wait for it: the block does not come
-//! in then.
+//! Left out: dirty blocks. A write to a block that is on its way in does not wait for it: the block does not
+//! come in then.
 //!
 //! 1. A block of the volume is in one block of the cache at most.
 //! 2. What is written while it is on its way in does not come in.
@@ -295,8 +295,8 @@ mod tests {
     use super::super::tests::{Host, setup};
     use super::*;
 
-    /// A volume of 2,048 blocks of 64 KiB, and a cache of so many, of which the second second has begun: the last
-    /// areas are hot.
+    /// A volume of 2,048 blocks of 64 KiB, and a cache of so many, of which the second second has begun: the
+    /// last areas are hot.
     fn dm_cache(places: u64) -> Host<DmCache> {
         let setup = setup(BlockCache::DmCache, 2048 * 16, places * 16);
         let mut host = Host::new(DmCache::new(&setup).unwrap());

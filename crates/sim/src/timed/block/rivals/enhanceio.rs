@@ -1,8 +1,8 @@
 //! EnhanceIO (STEC), write-through: blocks of 4 KiB in sets of 256.
 //!
 //! "Flash-Conscious Cache Population for Enterprise Database Workloads" (ADMS 2014), sections 2, 3.4, 4.1 and
-//! 4.3: 256 ways, blocks of 4 KiB, 8 bytes of memory for a block, population as flashcache's, replacement "based
-//! solely on recency", which is LRU here. What is common with flashcache is in `sets.rs`.
+//! 4.3: 256 ways, blocks of 4 KiB, 8 bytes of memory for a block, population as flashcache's, replacement
+//! "based solely on recency", which is LRU here. What is common with flashcache is in `sets.rs`.
 
 use super::super::super::setup::Refusal;
 use super::super::setup::{BlockSetup, Order};

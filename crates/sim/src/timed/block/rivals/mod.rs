@@ -42,7 +42,8 @@ pub(super) fn new(setup: &BlockSetup) -> Result<Box<dyn Between>, Refusal> {
     })
 }
 
-/// Bytes of memory that the map of a rival takes, of a cache device of so many bytes; `None` of what is no rival.
+/// Bytes of memory that the map of a rival takes, of a cache device of so many bytes; `None` of what is no
+/// rival.
 pub fn map_bytes(cache: BlockCache, cache_bytes: u64) -> Option<u64> {
     let blocks = cache_bytes / super::setup::BLOCK_BYTES;
     match cache {

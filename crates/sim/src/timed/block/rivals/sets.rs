@@ -1,17 +1,19 @@
 //! Set-associative caches of 4 KiB blocks that bring in every miss, in line: flashcache and EnhanceIO.
 //!
-//! *Sets.* As many blocks of the volume side by side as a set has ways are of one set, the next as many of the
-//! next one, round and round. In its set a block may be anywhere; the oldest leaves. By FIFO that is the one
-//! that came first, by LRU the one that was used longest ago.
+//! *Sets.* As many blocks of the volume side by side as a set has ways are of one set, the next as many of
+//! the next one, round and round. In its set a block may be anywhere; the oldest leaves. By FIFO that is the
+//! one that came first, by LRU the one that was used longest ago.
 //!
-//! *Reads.* What is there comes from the cache device. What is not is read from the backing device, written to
-//! the cache device, and answered then: the client waits for both ("copied into the cache before being returned
-//! to the user", section 1 of the SCE paper).
+//! *Reads.* What is there comes from the cache device. What is not is read from the backing device, written
+//! to the cache device, and answered then: the client waits for both ("copied into the cache before being
+//! returned to the user", section 1 of the SCE paper).
 //!
-//! *Writes* go to both devices at once and are answered when both have them, whether the block was there or not.
+//! *Writes* go to both devices at once and are answered when both have them, whether the block was there or
+//! not.
 //!
-//! *A block that is on its way* is nobody else's: other requests for it go to the backing device, and if one of
-//! them writes, what is on its way counts no more. flashcache has them wait instead, which costs them more.
+//! *A block that is on its way* is nobody else's: other requests for it go to the backing device, and if one
+//! of them writes, what is on its way counts no more. flashcache has them wait instead, which costs them
+//! more.
 //!
 //! Left out: dirty blocks, skipping of sequential streams (off by default), requests of less than a block.
 //!

@@ -1,26 +1,28 @@
-//! smq, the policy of dm-cache: stochastic multiqueue, which blocks are worth bringing in and which one leaves.
+//! smq, the policy of dm-cache: stochastic multiqueue, which blocks are worth bringing in and which one
+//! leaves.
 //!
 //! The kernel's `Documentation/admin-guide/device-mapper/cache-policies.rst`, and for numbers its
 //! `drivers/md/dm-cache-policy-smq.c` as of Linux 4.12, in our own words:
 //!
-//! *A queue* has 64 levels of entries, oldest first in each. An entry that is used goes up so many levels, and
-//! changes places with the oldest one there. From time to time entries are spread again, the same number in each
-//! level; so a level is a rank. Of the hotspot queue the eight upper levels have their own number of entries.
+//! *A queue* has 64 levels of entries, oldest first in each. An entry that is used goes up so many levels,
+//! and changes places with the oldest one there. From time to time entries are spread again, the same number
+//! in each level; so a level is a rank. Of the hotspot queue the eight upper levels have their own number of
+//! entries.
 //!
 //! *Hot spots* are areas of up to 16 blocks, so many that a quarter as many as the cache has blocks are
-//! remembered, 1,024 at least, whether in the cache or not. Each goes up at most once in a second, by one level,
-//! or by two or four where the queue does badly.
+//! remembered, 1,024 at least, whether in the cache or not. Each goes up at most once in a second, by one
+//! level, or by two or four where the queue does badly.
 //!
-//! *Bringing in.* A block that is missed comes in if its hot spot has a level of at least 64 less a threshold: 64
-//! if the queue of hot spots does well, 32 if it does fairly, 16 if badly. It does well if an eighth of the
-//! requests of the last second were for the upper quarter of its levels, badly if less than a sixteenth were.
-//! Before the first second is over nothing is brought in.
+//! *Bringing in.* A block that is missed comes in if its hot spot has a level of at least 64 less a
+//! threshold: 64 if the queue of hot spots does well, 32 if it does fairly, 16 if badly. It does well if an
+//! eighth of the requests of the last second were for the upper quarter of its levels, badly if less than a
+//! sixteenth were. Before the first second is over nothing is brought in.
 //!
-//! *Leaving.* The oldest of the lowest level of the blocks in the cache, which go up by one level at most once in
-//! ten seconds.
+//! *Leaving.* The oldest of the lowest level of the blocks in the cache, which go up by one level at most
+//! once in ten seconds.
 //!
-//! Left out: dirty blocks, that blocks are kept free ahead of need, and that what is used does not leave within a
-//! minute.
+//! Left out: dirty blocks, that blocks are kept free ahead of need, and that what is used does not leave
+//! within a minute.
 
 use super::NONE;
 use super::links::Links;
@@ -98,8 +100,8 @@ impl Queue {
         }
     }
 
-    /// Spreads the entries again, from the lowest level up: what is missing comes from above, the oldest first,
-    /// and what is too much goes up, the youngest first.
+    /// Spreads the entries again, from the lowest level up: what is missing comes from above, the oldest
+    /// first, and what is too much goes up, the youngest first.
     fn redistribute(&mut self) {
         for level in 0..LEVELS - 1 {
             let target = self.target(level);
@@ -192,7 +194,8 @@ impl Smq {
         }
     }
 
-    /// A request for a block: what there is to know of its area. Whether a block that is missed is to come in.
+    /// A request for a block: what there is to know of its area. Whether a block that is missed is to come
+    /// in.
     pub(super) fn requested(&mut self, block: u32) -> bool {
         let area = block / self.blocks_per_area;
         let mut hotspot = self.hotspot_of[area as usize];
