@@ -1,17 +1,18 @@
 //! A fingerprint of the sources that decide what comes out of a run in virtual time, for results that are
-//! kept (`SOURCES` in `src/lib.rs`): the engine, the models of devices and drives, traces and workloads, and
-//! the simulator. It is the same from a checkout and from a released archive. Which versions of libraries and
-//! of the compiler there are is not in it.
+//! kept (`SOURCES` in `src/lib.rs`): the engine, the fragment cache, the models of devices and drives, traces
+//! and workloads, and the simulator. It is the same from a checkout and from a released archive. Which
+//! versions of libraries and of the compiler there are is not in it.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Files and folders, relative to this crate, where cargo runs this.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "../device/models",
     "../device/src",
     "../engine/src",
+    "../fragment/src",
     "../ground/src",
     "../ssd/src",
     "../trace/src",

@@ -7,6 +7,7 @@ mod parameters;
 mod requests;
 mod source;
 
+mod block;
 mod mrc;
 mod run;
 mod sweep;
@@ -58,6 +59,9 @@ pub(crate) enum SimVerb {
     /// Compare caches on flash that collect its blocks: over a translation layer (bl, lpd) and without (nfa).
     #[command(after_help = three_tier::EXAMPLES)]
     ThreeTier(Box<three_tier::ThreeTierArgs>),
+    /// Run block caches in virtual time: the fragment cache and models of its rivals, under block requests.
+    #[command(after_help = block::EXAMPLES)]
+    Block(Box<block::BlockArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -145,6 +149,7 @@ pub(crate) fn run(verb: &SimVerb, json: bool) -> Result<(), Failure> {
         SimVerb::Mrc(args) => mrc::run(args, json),
         SimVerb::Sweep(args) => sweep::run(args, json),
         SimVerb::ThreeTier(args) => three_tier::run(args, json),
+        SimVerb::Block(args) => block::run(args, json),
     }
 }
 

@@ -31,6 +31,7 @@ const VERBS: &[&[&str]] = &[
     &["sim", "run"],
     &["sim", "mrc"],
     &["sim", "three-tier"],
+    &["sim", "block"],
     &["experiment", "list"],
     &["experiment", "run"],
     &["pg", "build"],

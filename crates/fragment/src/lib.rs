@@ -128,6 +128,8 @@ mod read;
 
 mod write;
 
+mod hollow;
+
 mod jobs;
 
 mod population;

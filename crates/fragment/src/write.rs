@@ -32,6 +32,17 @@ pub struct WriteToken {
     flights: Option<FlightNumber>,
 }
 
+/// What a request has of data.
+#[derive(Clone, Copy)]
+pub(crate) enum Contents<'d> {
+    /// These.
+    Bytes(&'d [u8]),
+    /// Some that nobody keeps.
+    Hollow,
+    /// None: it is a discard.
+    Discarded,
+}
+
 /// Why no copy is made of a part of a write, or not of all of it.
 enum Bypass {
     Discard,
@@ -61,7 +72,7 @@ impl Cache {
     /// # Errors
     /// If the write does not lie in the volume. Then nothing has begun.
     pub fn write_begin(&self, volume: usize, offset: u64, data: &[u8]) -> Result<WriteToken, RequestError> {
-        let token = self.begin(volume, offset, data.len() as u64, Some(data))?;
+        let token = self.begin(volume, offset, data.len() as u64, Contents::Bytes(data))?;
         self.count(Event::Write);
         Ok(token)
     }
@@ -72,26 +83,28 @@ impl Cache {
     /// # Errors
     /// If it does not lie in the volume. Then nothing has begun.
     pub fn discard_begin(&self, volume: usize, offset: u64, bytes: u64) -> Result<WriteToken, RequestError> {
-        let token = self.begin(volume, offset, bytes, None)?;
+        let token = self.begin(volume, offset, bytes, Contents::Discarded)?;
         self.counters().discards.count(1);
         Ok(token)
     }
 
-    fn begin(
+    pub(crate) fn begin(
         &self,
         volume: usize,
         offset: u64,
         bytes: u64,
-        data: Option<&[u8]>,
+        contents: Contents<'_>,
     ) -> Result<WriteToken, RequestError> {
         self.geometry.check_request(volume, offset, bytes)?;
         let mut all = Chain::default();
         let mut at = 0;
         for part in self.geometry.parts(volume, offset, bytes) {
-            let chain = self.begin_part(&part, data.is_some());
+            let chain = self.begin_part(&part, !matches!(contents, Contents::Discarded));
             let length = (part.end - part.start) as usize;
-            if let Some(data) = data {
-                self.copy(&chain, &part, &data[at..at + length]);
+            match contents {
+                Contents::Bytes(data) => self.copy(&chain, &part, Some(&data[at..at + length])),
+                Contents::Hollow => self.copy(&chain, &part, None),
+                Contents::Discarded => {}
             }
             at += length;
             all.append(self, chain);
@@ -274,19 +287,22 @@ impl Cache {
         }
     }
 
-    /// Copies a part's data for its flights, and has them wait for somebody who writes them.
-    fn copy(&self, chain: &Chain, part: &Part, data: &[u8]) {
+    /// Copies a part's data for its flights, if there are some, and has them wait for somebody who writes
+    /// them.
+    fn copy(&self, chain: &Chain, part: &Part, data: Option<&[u8]>) {
         for number in chain.numbers(self) {
             let flight = self.flight(number);
             if flight.state() != FlightState::Filling {
                 continue;
             }
-            let from = flight.copied_from.get();
-            let start = (u64::from(from) * BLOCK_BYTES).max(part.start);
-            let end = (u64::from(from + flight.copied.get()) * BLOCK_BYTES).min(part.end);
-            let at = flight.copy_of(from) + (start - u64::from(from) * BLOCK_BYTES);
-            let source = &data[(start - part.start) as usize..(end - part.start) as usize];
-            self.region.copy_in(self.geometry.layout.copies + at as usize, source);
+            if let Some(data) = data {
+                let from = flight.copied_from.get();
+                let start = (u64::from(from) * BLOCK_BYTES).max(part.start);
+                let end = (u64::from(from + flight.copied.get()) * BLOCK_BYTES).min(part.end);
+                let at = flight.copy_of(from) + (start - u64::from(from) * BLOCK_BYTES);
+                let source = &data[(start - part.start) as usize..(end - part.start) as usize];
+                self.region.copy_in(self.geometry.layout.copies + at as usize, source);
+            }
             self.queue(number, flight);
         }
     }

@@ -11,7 +11,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   mezz experiment list
   mezz experiment list --json
 
-Points are runs in virtual time, and those of nfa.* three-tier caches under a trace; experiments share them. An experiment without points is computed from the models of drives or from sizes, at once. \
+Points are runs in virtual time, those of nfa.* three-tier caches under a trace, and those of sce.* block caches; experiments share them. An experiment without points is computed from the models of drives or from sizes, at once. \
 `mezz experiment run ID` prints what was published beside what comes out here.";
 
 #[derive(Serialize)]

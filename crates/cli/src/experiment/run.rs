@@ -24,9 +24,10 @@ pub(super) const EXAMPLES: &str = "Examples:
   mezz experiment run all --keep points.jsonl    everything; stopped and started again it goes on
   mezz experiment run face.fig8 --scale 1        at the published size: hours, and gigabytes of memory
   mezz experiment run nfa.fig5 nfa.fig8          three-tier caches, at the published size: a minute
+  mezz experiment run sce.table1 sce.fig9        block caches under SCE's test bed: two minutes
 
 --scale divides the database, the buffer pool and the flash cache; disks, drives and the 50 clients stay as published. Of nfa.* only --seed and --threads have a meaning: they \
-run at the published size, and are not kept. Verdicts: reproduced \
+run at the published size, and are not kept. sce.* run for the published hours divided by the scale, and are not kept either. Verdicts: reproduced \
 (within 5 points for percentages, 15 % for everything else), same direction, differs. docs/experiments.md has the rules.";
 
 #[derive(Debug, Args)]

@@ -26,6 +26,7 @@ mod inside;
 mod operations;
 mod redundant;
 mod restart;
+mod sce;
 mod three_tier;
 mod versions;
 mod wear;
@@ -42,6 +43,8 @@ pub use points::Measured;
 use points::Point;
 pub use published::{Along, Claim, Document, Mark, Op, Published, Source, Statement};
 pub use report::{Line, Report, Stream};
+use sce::{BlockPoint, BlockRuns};
+
 pub use runs::{Bed, LeftAside, RunError, Runs, SCALE_MAX};
 pub use verdict::{NEAR_PART, NEAR_POINTS, Ours, Part, Verdict};
 
@@ -56,6 +59,8 @@ enum Work {
     Timed { points: fn() -> Vec<Point>, answers: fn(&Runs, &mut Answers) },
     /// From three-tier caches under these traces of the paper.
     ThreeTier { traces: &'static [BufferTrace], answers: fn(&Comparisons, &mut Answers) },
+    /// From block caches on the test bed of SCE.
+    Blocks { points: fn() -> Vec<BlockPoint>, answers: fn(&BlockRuns, &mut Answers) },
 }
 
 /// An experiment.
@@ -79,6 +84,14 @@ const fn three_tier(
     answers: fn(&Comparisons, &mut Answers),
 ) -> Experiment {
     Experiment { id, work: Work::ThreeTier { traces, answers } }
+}
+
+const fn blocks(
+    id: &'static str,
+    points: fn() -> Vec<BlockPoint>,
+    answers: fn(&BlockRuns, &mut Answers),
+) -> Experiment {
+    Experiment { id, work: Work::Blocks { points, answers } }
 }
 
 /// Every experiment, in the order in which they are listed.
@@ -115,6 +128,17 @@ pub const CATALOGUE: &[Experiment] = &[
     three_tier("nfa.fig7", &[BufferTrace::Tpcc], three_tier::figure_7),
     three_tier("nfa.fig8", &[BufferTrace::Tpcc], three_tier::figure_8),
     three_tier("nfa.fig9", &[BufferTrace::Tpcc], three_tier::figure_9),
+    blocks("sce.headline", sce::headline_points, sce::headline),
+    blocks("sce.table1", sce::table_1_points, sce::table_1),
+    blocks("sce.fig2", sce::figure_2_points, sce::figure_2),
+    computed("sce.memory_model", sce::memory_model),
+    blocks("sce.fig7", sce::figure_7_points, sce::figure_7),
+    blocks("sce.fig8", sce::figure_8_points, sce::figure_8),
+    blocks("sce.fig9", sce::figure_9_points, sce::figure_9),
+    blocks("sce.fig11", sce::figure_11_points, sce::figure_11),
+    blocks("sce.fig12", sce::figure_12_points, sce::figure_12),
+    computed("sce.fig13", sce::figure_13),
+    computed("sce.race", sce::race),
 ];
 
 /// The experiment with this id.
@@ -133,21 +157,31 @@ impl Experiment {
     pub fn points_missing(&self, runs: &mut Runs) -> usize {
         let points = self.points();
         runs.take_kept(&points);
-        runs.missing(points).len() + runs.comparisons.missing(self.traces()).len()
+        runs.missing(points).len()
+            + runs.comparisons.missing(self.traces()).len()
+            + runs.blocks.missing(self.block_points()).len()
     }
 
     /// Traces that three-tier caches are compared under.
     fn traces(&self) -> &'static [BufferTrace] {
         match self.work {
             Work::ThreeTier { traces, .. } => traces,
-            Work::Computed(_) | Work::Timed { .. } => &[],
+            Work::Computed(_) | Work::Timed { .. } | Work::Blocks { .. } => &[],
         }
     }
 
     fn points(&self) -> Vec<Point> {
         match self.work {
-            Work::Computed(_) | Work::ThreeTier { .. } => Vec::new(),
+            Work::Computed(_) | Work::ThreeTier { .. } | Work::Blocks { .. } => Vec::new(),
             Work::Timed { points, .. } => points(),
+        }
+    }
+
+    /// What block caches run.
+    fn block_points(&self) -> Vec<BlockPoint> {
+        match self.work {
+            Work::Blocks { points, .. } => points(),
+            Work::Computed(_) | Work::Timed { .. } | Work::ThreeTier { .. } => Vec::new(),
         }
     }
 
@@ -162,7 +196,9 @@ impl Experiment {
     /// The parameter of a point that cannot be run.
     pub fn point_bytes_max(&self, bed: &Bed) -> Result<u64, Refusal> {
         let mut bytes = self.points().into_iter().map(|point| bed.setup(&point).memory_bytes());
-        bytes.try_fold(0, |most, bytes| Ok(bytes?.max(most)))
+        let most = bytes.try_fold(0, |most, bytes| Ok::<_, Refusal>(bytes?.max(most)))?;
+        let of_blocks = self.block_points().into_iter().map(|point| point.memory_bytes(bed));
+        Ok(of_blocks.max().unwrap_or(0).max(most))
     }
 
     /// Runs it: the points that are missing from `runs` on so many threads, `done` after each of them.
@@ -187,6 +223,11 @@ impl Experiment {
                 runs.run(points(), threads, done)?;
                 answer(runs, &mut answers);
             }
+            Work::Blocks { points, answers: answer } => {
+                let bed = *runs.bed();
+                runs.blocks.run(points(), &bed, threads, done).map_err(RunError::Refused)?;
+                answer(&runs.blocks, &mut answers);
+            }
             Work::ThreeTier { traces, answers: answer } => {
                 let seed = runs.bed().seed;
                 runs.comparisons.run(traces, seed, threads, done);
@@ -194,7 +235,11 @@ impl Experiment {
                 answer(&runs.comparisons, &mut answers);
             }
         }
-        let bed = self.is_timed().then(|| *runs.bed());
+        let bed = match self.work {
+            Work::Timed { .. } => Some(*runs.bed()),
+            Work::Blocks { .. } => Some(sce::as_run(runs.bed(), &self.block_points())),
+            Work::Computed(_) | Work::ThreeTier { .. } => None,
+        };
         let streams = runs.comparisons.streams(self.traces(), runs.bed().seed);
         Ok(Report::new(published, source, answers.in_order(source), bed, streams))
     }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::comparisons::Comparisons;
 use super::kept::{Found, Kept, Why};
 use super::points::{Inside, Measured, Point, System};
+use super::sce::BlockRuns;
 use super::worn::WORN;
 use crate::timed::{self, Configuration, Outcome, Refusal, Setup, WarmUp, Workload};
 
@@ -97,6 +98,8 @@ pub struct Runs {
     kept: Option<Kept>,
     /// Three-tier caches, which are no points and are not kept.
     pub(super) comparisons: Comparisons,
+    /// Block caches, likewise.
+    pub(super) blocks: BlockRuns,
 }
 
 /// Points that were asked for and are in the file, but are to be run again, by the reason.
@@ -122,7 +125,13 @@ pub enum RunError {
 impl Runs {
     /// Nothing yet.
     pub fn new(bed: Bed) -> Self {
-        Self { bed, done: Vec::new(), kept: None, comparisons: Comparisons::default() }
+        Self {
+            bed,
+            done: Vec::new(),
+            kept: None,
+            comparisons: Comparisons::default(),
+            blocks: BlockRuns::default(),
+        }
     }
 
     /// What a file has, which points are added to. It is created if it is not there.

@@ -43,6 +43,8 @@ mod measuring;
 
 mod outcome;
 
+pub mod block;
+
 #[cfg(test)]
 mod tests;
 

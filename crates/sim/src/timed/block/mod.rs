@@ -1,0 +1,65 @@
+//! Block requests in virtual time: clients of a block device, a cache below them, and two devices.
+//!
+//! This is [`timed`](super) without a database: no pool, no pages and no log; requests of one block or
+//! several go to whoever stands between them and the backing device: the fragment cache that ships, one of
+//! its rivals, or nobody. Those are one interface (`between.rs`). The page tier is not among them, since it
+//! is offered pages by a pool, which nobody has here; [`run`](super::run) has it.
+//!
+//! Data are hollow, maps are real. The same setup gives the same outcome, to the last bit.
+
+mod between;
+
+mod station;
+
+mod setup;
+mod source;
+
+mod rivals;
+mod sce;
+
+mod world;
+
+mod outcome;
+
+#[cfg(test)]
+mod tests;
+
+pub use between::Device;
+pub use rivals::map_bytes;
+
+pub use outcome::{BlockInterval, BlockOutcome};
+pub use setup::{BlockCache, BlockSetup, Order, SceSetup};
+pub use source::BlockLoad;
+pub use station::BlockDevice;
+
+pub use mezzanine_fragment::Stage;
+
+use between::{Between, Nobody};
+use mezzanine_fragment::Cache;
+
+use super::setup::Refusal;
+
+/// Runs what a setup says.
+///
+/// # Errors
+/// Names the parameter that cannot be used.
+///
+/// # Panics
+/// If a rule of whoever stands between does not hold at the end.
+pub fn run_blocks(setup: &BlockSetup) -> Result<BlockOutcome, Refusal> {
+    setup.check()?;
+    let cache = match setup.cache {
+        BlockCache::Sce(sce) => Some(Cache::heap(setup.sce_config(&sce).geometry()?)),
+        _ => None,
+    };
+    let between: Box<dyn Between + '_> = match (&setup.cache, &cache) {
+        (_, Some(cache)) => Box::new(sce::Sce::new(cache, setup.clients)),
+        (BlockCache::Nothing, None) => Box::new(Nobody::new(Device::Backing)),
+        (BlockCache::AllFlash, None) => Box::new(Nobody::new(Device::Cache)),
+        (_, None) => rivals::new(setup)?,
+    };
+    let mut world = world::World::new(setup, between)?;
+    world.run();
+    world.check();
+    Ok(BlockOutcome::of(setup, world))
+}

@@ -1,0 +1,140 @@
+//! The fragment cache that ships, over hollow devices: its map, its population, its copies and its throttle
+//! are real, and data have no contents.
+
+use mezzanine_fragment::{Cache, Job, Piece, Source, WriteToken};
+
+use super::between::{Ask, Between, Device, Next, Request, Tally};
+
+/// The one volume.
+const VOLUME: usize = 0;
+
+/// How far a client's request is.
+#[derive(Default)]
+enum State {
+    #[default]
+    None,
+    /// Pieces that have yet to be confirmed.
+    Read(Vec<Piece>),
+    Write(WriteToken),
+}
+
+/// The fragment cache between clients and devices.
+pub(super) struct Sce<'c> {
+    cache: &'c Cache,
+    requests: Vec<State>,
+    jobs: Vec<Option<Job<'c>>>,
+    free: Vec<u32>,
+    /// There is no job before this time as long as the cache's [`Cache::work`] is this.
+    not_before: (u64, u64),
+}
+
+impl<'c> Sce<'c> {
+    /// For so many clients.
+    pub(super) fn new(cache: &'c Cache, clients: u32) -> Self {
+        let requests = std::iter::repeat_with(State::default).take(clients as usize).collect();
+        // Not a number that the cache has counted: there may be a job at once.
+        Self { cache, requests, jobs: Vec::new(), free: Vec::new(), not_before: (u64::MAX, u64::MAX) }
+    }
+}
+
+impl Between for Sce<'_> {
+    fn begin(&mut self, who: u32, request: Request, _now: u64, round: &mut Vec<Ask>) {
+        let Request { is_write, offset, bytes } = request;
+        let state = &mut self.requests[who as usize];
+        if is_write {
+            let token = self.cache.write_begin_hollow(VOLUME, offset, bytes);
+            *state = State::Write(token.expect("sources ask for what lies in the volume"));
+            round.push(Ask::write(Device::Backing, offset, bytes));
+            return;
+        }
+        let mut pieces = match std::mem::take(state) {
+            State::Read(pieces) => pieces,
+            State::None | State::Write(_) => Vec::new(),
+        };
+        let kind = self.cache.read(VOLUME, offset, bytes, &mut pieces);
+        kind.expect("sources ask for what lies in the volume");
+        round.extend(pieces.iter().map(|piece| match piece.source {
+            Source::Backing => Ask::read(Device::Backing, piece.offset, piece.bytes),
+            Source::Cache(at) => Ask::read(Device::Cache, at, piece.bytes),
+        }));
+        *state = State::Read(pieces);
+    }
+
+    fn go_on(&mut self, who: u32, _now: u64, round: &mut Vec<Ask>) {
+        let state = &mut self.requests[who as usize];
+        match state {
+            State::Read(pieces) => {
+                let gone = pieces.iter().filter(|piece| !self.cache.confirm(piece));
+                round.extend(gone.map(|piece| Ask::read(Device::Backing, piece.offset, piece.bytes)));
+                pieces.clear();
+            }
+            State::Write(_) => {
+                if let State::Write(token) = std::mem::take(state) {
+                    self.cache.write_end(token, Ok(()));
+                }
+            }
+            State::None => unreachable!("client {who} has no request"),
+        }
+    }
+
+    fn may_have_job(&self, now: u64) -> bool {
+        now >= self.not_before.0 || self.cache.work() != self.not_before.1
+    }
+
+    fn next_job(&mut self, now: u64, round: &mut Vec<Ask>) -> Next {
+        let work = self.cache.work();
+        let mut job = match self.cache.next_job(now) {
+            mezzanine_fragment::Next::Job(job) => job,
+            mezzanine_fragment::Next::NotBefore(at) => {
+                // A search that has not come to its end goes on a microsecond later.
+                let at = at.max(now + 1000);
+                self.not_before = (at, work);
+                return Next::NotBefore(at);
+            }
+        };
+        match &mut job {
+            Job::WriteBlocks(write) => {
+                let writes = write.writes();
+                round.extend(writes.map(|(at, data)| Ask::write(Device::Cache, at, data.len() as u64)));
+            }
+            Job::ReadFragment(read) => {
+                let offset = read.offset();
+                round.push(Ask::read(Device::Backing, offset, read.buffer().len() as u64));
+            }
+            Job::WriteFragment(write) => {
+                round.push(Ask::write(Device::Cache, write.offset(), write.data().len() as u64));
+            }
+        }
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.jobs.push(None);
+            self.jobs.len() as u32 - 1
+        });
+        self.jobs[number as usize] = Some(job);
+        Next::Job(number)
+    }
+
+    fn job_goes_on(&mut self, job: u32, _now: u64, _round: &mut Vec<Ask>) {
+        let done = self.jobs[job as usize].take().expect("invariant 2: the job is under way");
+        self.free.push(job);
+        self.cache.done(done, Ok(()));
+    }
+
+    fn tally(&self) -> Tally {
+        let counted = self.cache.statistics();
+        Tally {
+            reads: counted.reads_hit + counted.reads_partial + counted.reads_missed,
+            reads_hit: counted.reads_hit,
+            populated_bytes: counted.population_bytes_written,
+            written_bytes: counted.async_bytes_written,
+            index_bytes: 0,
+        }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.cache.geometry().memory().total
+    }
+
+    fn check(&self) {
+        self.cache.check();
+    }
+}

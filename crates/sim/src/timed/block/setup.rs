@@ -1,0 +1,242 @@
+//! What is simulated.
+
+use super::super::setup::Refusal;
+use super::source::BlockLoad;
+use super::station::BlockDevice;
+use mezzanine_fragment::{Config, Stage, Throttle};
+
+/// What stands between the clients and the devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockCache {
+    /// Nothing: everything is on the backing device.
+    Nothing,
+    /// Nothing: everything is on the cache device.
+    AllFlash,
+    /// The fragment cache, SCE.
+    Sce(SceSetup),
+    /// flashcache, write-through.
+    Flashcache(Order),
+    /// EnhanceIO, write-through.
+    EnhanceIo,
+    /// bcache, write-through.
+    Bcache,
+    /// dm-cache with the policy smq, write-through.
+    DmCache,
+}
+
+impl BlockCache {
+    /// What the command calls it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::AllFlash => "all-flash",
+            Self::Sce(_) => "sce",
+            Self::Flashcache(Order::Fifo) => "flashcache-fifo",
+            Self::Flashcache(Order::Lru) => "flashcache-lru",
+            Self::EnhanceIo => "enhanceio",
+            Self::Bcache => "bcache",
+            Self::DmCache => "dm-cache",
+        }
+    }
+
+    /// All of them, with their defaults.
+    pub const ALL: [Self; 8] = [
+        Self::Nothing,
+        Self::AllFlash,
+        Self::Sce(SceSetup::PUBLISHED),
+        Self::Flashcache(Order::Fifo),
+        Self::Flashcache(Order::Lru),
+        Self::EnhanceIo,
+        Self::Bcache,
+        Self::DmCache,
+    ];
+}
+
+/// In which order blocks of a set leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// First in, first out.
+    Fifo,
+    /// The least recently used one first.
+    Lru,
+}
+
+/// What can be set of the fragment cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SceSetup {
+    /// Bytes of a fragment.
+    pub fragment_bytes: u64,
+    /// Whether writes follow to the cache device, or make holes.
+    pub writes_through: bool,
+    /// How fast it fills.
+    pub throttle: [Stage; 3],
+}
+
+impl SceSetup {
+    /// The paper's, with the periods of the first two stages that decision 32 has chosen.
+    pub const PUBLISHED: Self = Self {
+        fragment_bytes: 1 << 20,
+        writes_through: true,
+        throttle: [
+            Stage { workers: 8, miss_percent: 35, free_percent: 10, period_ms: 100 },
+            Stage { workers: 4, miss_percent: 15, free_percent: 0, period_ms: 100 },
+            Stage { workers: 1, miss_percent: 0, free_percent: 0, period_ms: 500 },
+        ],
+    };
+
+    /// The paper's, but that four workers go on until 2 % of the reads miss, and the last rests for a fifth
+    /// as long: a volume of hundreds of operations a second is a hundred times slower than the cache device,
+    /// so that each per cent of misses is most of the time that clients wait.
+    pub const WARM_UP: Self = Self {
+        throttle: [
+            Stage { workers: 8, miss_percent: 35, free_percent: 10, period_ms: 100 },
+            Stage { workers: 4, miss_percent: 2, free_percent: 0, period_ms: 100 },
+            Stage { workers: 1, miss_percent: 0, free_percent: 0, period_ms: 100 },
+        ],
+        ..Self::PUBLISHED
+    };
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockSetup {
+    /// What stands between.
+    pub cache: BlockCache,
+    /// Bytes of the volume.
+    pub volume_bytes: u64,
+    /// Bytes of the cache device that the cache has.
+    pub cache_bytes: u64,
+    /// The slow device.
+    pub backing: BlockDevice,
+    /// The fast one.
+    pub cache_device: BlockDevice,
+    /// What is asked for.
+    pub load: BlockLoad,
+    /// Bytes of a request.
+    pub request_bytes: u64,
+    /// Share of writes among the requests, from 0 to 1.
+    pub write_share: f64,
+    /// Clients, each of which has one request under way.
+    pub clients: u32,
+    /// Requests of a transaction; a fraction is a mean.
+    pub transaction_requests: f64,
+    /// Work of the processor for a transaction, before its first request, in microseconds, and cores.
+    pub cpu_us: f64,
+    /// Cores that do it.
+    pub cores: u32,
+    /// Jobs in the background at a time.
+    pub workers: u32,
+    /// Simulated seconds.
+    pub seconds: f64,
+    /// Of an interval of the series.
+    pub interval_seconds: f64,
+    /// Where the randomness begins.
+    pub seed: u64,
+}
+
+impl Default for BlockSetup {
+    /// The race: a slow volume of 128 MiB under Zipf's law, behind a cache with room for all of it.
+    fn default() -> Self {
+        Self {
+            cache: BlockCache::Sce(SceSetup::PUBLISHED),
+            volume_bytes: 128 << 20,
+            cache_bytes: 256 << 20,
+            backing: BlockDevice::Flat { latency_us: 2500.0, depth: 1, mb_per_s: Some(150.0) },
+            cache_device: BlockDevice::Flat { latency_us: 80.0, depth: 32, mb_per_s: None },
+            load: BlockLoad::Zipf { exponent: 0.9 },
+            request_bytes: 8192,
+            write_share: 0.0,
+            clients: 8,
+            transaction_requests: 1.0,
+            cpu_us: 0.0,
+            cores: 1,
+            workers: 32,
+            seconds: 60.0,
+            interval_seconds: 10.0,
+            seed: 1,
+        }
+    }
+}
+
+/// Bytes of a block, of which requests are made.
+pub(super) const BLOCK_BYTES: u64 = 4096;
+
+impl BlockSetup {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// Names the parameter that cannot be used.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        let range = |parameter, value: f64, low: f64, high: f64| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            let nearest = if value < low || value.is_nan() { low } else { high };
+            let reason = format!("{value} is not between {low} and {high}");
+            Err(Refusal::new(parameter, reason, format!("use {nearest}")))
+        };
+        range("write_share", self.write_share, 0.0, 1.0)?;
+        range("clients", self.clients.into(), 1.0, 10_000.0)?;
+        range("transaction_requests", self.transaction_requests, 1.0, 1e6)?;
+        range("cpu_us", self.cpu_us, 0.0, 1e9)?;
+        range("cores", self.cores.into(), 1.0, 4096.0)?;
+        range("workers", self.workers.into(), 1.0, 4096.0)?;
+        range("seconds", self.seconds, 1e-3, 1e9)?;
+        range("interval_seconds", self.interval_seconds, 1e-3, 1e9)?;
+        range("request_bytes", self.request_bytes as f64, BLOCK_BYTES as f64, (1 << 20) as f64)?;
+        let whole = |parameter, value: u64| {
+            if value > 0 && value % BLOCK_BYTES == 0 {
+                return Ok(());
+            }
+            let reason = format!("{value} is not a number of blocks of {BLOCK_BYTES} bytes");
+            let nearest = (value / BLOCK_BYTES).max(1) * BLOCK_BYTES;
+            Err(Refusal::new(parameter, reason, format!("use {nearest}")))
+        };
+        whole("request_bytes", self.request_bytes)?;
+        whole("volume_bytes", self.volume_bytes)?;
+        whole("cache_bytes", self.cache_bytes)?;
+        for (parameter, device) in [("backing", &self.backing), ("cache_device", &self.cache_device)] {
+            let &BlockDevice::Flat { latency_us, depth, mb_per_s } = device else { continue };
+            range(parameter, latency_us, 0.0, 1e9)?;
+            range(parameter, depth.into(), 1.0, 65_536.0)?;
+            range(parameter, mb_per_s.unwrap_or(1.0), 1e-3, 1e9)?;
+        }
+        if self.volume_bytes < self.request_bytes {
+            let reason = format!("a request of {} bytes does not fit into it", self.request_bytes);
+            return Err(Refusal::new("volume_bytes", reason, "use a larger volume"));
+        }
+        let fits = |parameter, device: &BlockDevice, bytes: u64| {
+            if bytes <= device.capacity() {
+                return Ok(());
+            }
+            let reason = format!("the device has {} bytes, and {bytes} are asked of it", device.capacity());
+            Err(Refusal::new(parameter, reason, "use a larger device"))
+        };
+        match self.cache {
+            BlockCache::Nothing => fits("backing", &self.backing, self.volume_bytes),
+            BlockCache::AllFlash => fits("cache_device", &self.cache_device, self.volume_bytes),
+            _ => {
+                fits("backing", &self.backing, self.volume_bytes)?;
+                fits("cache_device", &self.cache_device, self.cache_bytes)
+            }
+        }
+    }
+
+    /// Bytes of memory that the simulation takes at most, whatever stands between.
+    pub fn memory_bytes(&self) -> u64 {
+        // Numbers, links and states of blocks; fragments have less, and buffers of 64 MiB at most beside.
+        let blocks = self.volume_bytes / BLOCK_BYTES * 4 + self.cache_bytes / BLOCK_BYTES * 20;
+        blocks + (96 << 20)
+    }
+
+    /// The configuration of the fragment cache in this run.
+    pub fn sce_config(&self, sce: &SceSetup) -> Config {
+        let mut config = Config::new(self.cache_bytes, &[self.volume_bytes]);
+        config.fragment_bytes = sce.fragment_bytes;
+        config.throttle = Throttle { stages: sce.throttle, ..config.throttle };
+        if !sce.writes_through {
+            config.write_mode = mezzanine_fragment::WriteMode::Around;
+        }
+        config
+    }
+}

@@ -1,0 +1,76 @@
+//! Whole runs of block requests.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+/// A small and short race.
+fn short(cache: BlockCache) -> BlockSetup {
+    BlockSetup {
+        cache,
+        volume_bytes: 32 << 20,
+        cache_bytes: 64 << 20,
+        seconds: 20.0,
+        ..BlockSetup::default()
+    }
+}
+
+#[test]
+fn nothing_between_is_the_device_alone() {
+    let outcome = run_blocks(&short(BlockCache::Nothing)).unwrap();
+    // 2.5 ms and 8,192 bytes at 150 MB/s, one after the other.
+    let exact = 1e9 / 2_554_613.0;
+    assert!((outcome.whole.iops / exact - 1.0).abs() < 0.001, "{} for {exact}", outcome.whole.iops);
+    // Eight clients: each waits for the seven others (Little's law).
+    assert!((outcome.whole.request_us / (8.0 * 2554.613) - 1.0).abs() < 0.001);
+    assert!(outcome.whole.backing_busy_percent > 99.9 && outcome.whole.read_hit_percent == 0.0);
+    let flash = run_blocks(&short(BlockCache::AllFlash)).unwrap();
+    assert!((flash.whole.iops / (8.0 / 80e-6) - 1.0).abs() < 0.001, "{}", flash.whole.iops);
+}
+
+#[test]
+fn everything_that_fits_is_found_in_the_end_and_runs_can_be_repeated() {
+    for cache in BlockCache::ALL.into_iter().filter(|cache| *cache != BlockCache::Nothing) {
+        let setup = short(cache);
+        let outcome = run_blocks(&setup).unwrap();
+        let last = outcome.last(0.5);
+        assert!(last.read_hit_percent > 99.0, "{}: {last:?}", setup.cache.name());
+        assert!(last.iops > 20_000.0, "{}: {last:?}", setup.cache.name());
+        assert_eq!(outcome, run_blocks(&setup).unwrap(), "{}", setup.cache.name());
+    }
+}
+
+#[test]
+fn a_cache_that_is_too_small_still_keeps_its_rules() {
+    for cache in BlockCache::ALL {
+        let load = BlockLoad::Regions { bytes: 1 << 20, exponent: 0.9, turnover: 20_000 };
+        let setup = BlockSetup {
+            cache_bytes: 8 << 20,
+            load,
+            write_share: 0.3,
+            request_bytes: 4096,
+            clients: 16,
+            ..short(cache)
+        };
+        let outcome = run_blocks(&setup).unwrap();
+        let whole = &outcome.whole;
+        assert!(whole.iops > 300.0, "{}: {whole:?}", setup.cache.name());
+        let written = whole.populated_mib + whole.followed_mib + whole.index_mib;
+        // What is under way at the end was counted by one and not by the other.
+        assert!((whole.cache_written_mib - written).abs() < 12.0, "{}: {whole:?}", setup.cache.name());
+    }
+}
+
+#[test]
+fn parameters_that_cannot_be_are_named() {
+    let refused = |setup: BlockSetup| run_blocks(&setup).unwrap_err().to_string();
+    let small = BlockSetup { cache_bytes: 4096, ..BlockSetup::default() };
+    for cache in [BlockCache::Bcache, BlockCache::DmCache, BlockCache::EnhanceIo] {
+        let text = refused(BlockSetup { cache, ..small.clone() });
+        assert!(text.starts_with("cache_bytes: 4096 bytes have no room for"), "{text}");
+    }
+    assert!(refused(small).starts_with("cache_bytes: "));
+    let odd = BlockSetup { request_bytes: 5000, ..BlockSetup::default() };
+    assert_eq!(refused(odd), "request_bytes: 5000 is not a number of blocks of 4096 bytes; use 4096");
+    let shares = BlockSetup { write_share: 1.5, ..BlockSetup::default() };
+    assert_eq!(refused(shares), "write_share: 1.5 is not between 0 and 1; use 1");
+}
