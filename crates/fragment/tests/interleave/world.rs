@@ -154,6 +154,8 @@ impl World {
                 }
             }
             Job::WriteFragment(write) => self.write_flash(write.offset(), write.data()),
+            Job::WriteMap(write) => self.write_flash(write.offset(), write.data()),
+            Job::FlushCache(_) | Job::FlushBacking(_) => point(),
             Job::ReadFragment(read) => {
                 let volume = read.volume();
                 for (block, bytes) in read.buffer().chunks_exact_mut(BLOCK as usize).enumerate() {
