@@ -52,6 +52,7 @@ impl Cache {
         region.place::<Stripe>(layout.thread_counters, STRIPES + 1);
         let cache = Self { region, geometry, id: CacheId::new() };
         cache.set_write_mode(cache.geometry.config().write_mode);
+        cache.begin_ticks();
         cache
     }
 

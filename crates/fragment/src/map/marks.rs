@@ -11,6 +11,9 @@ pub(super) const QUIET_TICKS: u32 = 5;
 /// The most by which a fragment's patience lengthens that: 16 times.
 const PATIENCE_MAX: u32 = 4;
 
+/// A fragment that was left alone for so many times as long as it takes to settle has lost its patience.
+const LONG: u32 = 8;
+
 /// Why a fragment has to be unstable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Because {
@@ -26,6 +29,11 @@ impl Cache {
     /// cache that is offline nothing waits.
     pub fn marks_durable(&self) -> u64 {
         if self.is_offline() { u64::MAX } else { self.map_control().durable.get() }
+    }
+
+    /// Of a cache that begins. What it is opened with has no stamp, and was left alone for long.
+    pub(crate) fn begin_ticks(&self) {
+        self.map_control().tick.set(u64::from(QUIET_TICKS << PATIENCE_MAX) * u64::from(LONG) + 1);
     }
 
     /// The tick with which changes are stamped now.
@@ -85,7 +93,7 @@ impl Cache {
     fn learn_patience(&self, descriptor: &Descriptor) {
         let patience = descriptor.patience();
         let quiet = self.tick().saturating_sub(descriptor.changed.get());
-        let long = (QUIET_TICKS << patience).saturating_mul(8);
+        let long = (QUIET_TICKS << patience).saturating_mul(LONG);
         descriptor.set_patience(if quiet > long { 0 } else { (patience + 1).min(PATIENCE_MAX) });
     }
 
