@@ -115,6 +115,9 @@ impl Cache {
 
     /// Whether nothing keeps a fragment from settling that its slot's descriptor tells.
     pub(super) fn is_quiet(&self, descriptor: &Descriptor) -> bool {
+        if descriptor.is_used() && !planted::is(Bug::StableUnderWrites) {
+            return false;
+        }
         let quiet = self.tick().saturating_sub(descriptor.changed.get());
         self.is_quiescing() || quiet >= QUIET_TICKS << descriptor.patience()
     }

@@ -115,7 +115,6 @@ impl Cache {
             let descriptor = self.descriptor(slot);
             let is_due = descriptor.state() == SlotState::Cached
                 && descriptor.recorded() == Recorded::Unstable
-                && !descriptor.is_used()
                 && self.is_quiet(descriptor);
             let Some(fragment) = descriptor.fragment().filter(|_| is_due) else {
                 continue;
@@ -152,11 +151,9 @@ impl Cache {
     /// shard.
     pub(super) fn settles(&self, slot: Slot, descriptor: &Descriptor, fragment: Fragment) -> bool {
         let blocks = 0..self.geometry.fragment_blocks();
-        let is_used = descriptor.is_used() && !planted::is(Bug::StableUnderWrites);
         descriptor.state() == SlotState::Cached
             && descriptor.recorded() == Recorded::Unstable
             && !descriptor.is_leaving()
-            && !is_used
             && self.is_quiet(descriptor)
             && self.is_flushed(descriptor, self.geometry.volume_of(fragment)) == (true, true)
             && self.validity(slot).any(blocks)
