@@ -1,8 +1,8 @@
 //! A cache that survives its process, and the power of its devices: lives with a crash after each, from a
 //! seed.
 //!
-//! Invariants checked: whatever crashes and whenever, each block that is valid is the same on both devices, as
-//! is what is read; a cache that was closed has everything when it is opened again; the cache's
+//! Invariants checked: whatever crashes and whenever, each block that is valid is the same on both devices,
+//! as is what is read; a cache that was closed has everything when it is opened again; the cache's
 //! whole-structure rules.
 #![allow(clippy::unwrap_used, missing_docs)]
 
