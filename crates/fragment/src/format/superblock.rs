@@ -77,7 +77,7 @@ impl Superblock {
     #[must_use]
     pub fn reinitialised(&self, cache_id: [u8; 16]) -> Self {
         assert_ne!(cache_id, self.cache_id, "a cache that begins empty has a new id");
-        Self { cache_id, ..self.changed() }
+        Self { cache_id, epoch: 0, ..self.changed() }
     }
 
     /// The superblock with one more volume, none of which is in the cache. Its number is given here.

@@ -66,8 +66,11 @@ pub(crate) fn live(
         let sectors = &devices.map.sectors()[first..first + bytes / SECTOR];
         // Now and then some of it cannot be read.
         let unread = random.chance(1, 300);
-        let read = sectors.concat();
-        recovery.take((!unread).then_some(&read[..]), bytes).map_err(|error| error.to_string())?;
+        if unread {
+            recovery.unreadable(bytes);
+        } else {
+            recovery.take(&sectors.concat()).map_err(|error| error.to_string())?;
+        }
     }
     let (cache, found) = recovery.finish();
     let mut life = Life { cache: &cache, devices, random, next_value, under_way: Vec::new(), now: 0 };

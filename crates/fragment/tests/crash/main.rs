@@ -65,6 +65,32 @@ fn run(seed: u64, sums: &mut Sums) -> Outcome {
     Ok(())
 }
 
+/// A world in which something never happens says nothing about it.
+#[test]
+fn everything_happens() {
+    let mut sums = Sums::default();
+    for seed in 1..=60 {
+        run(seed, &mut sums).unwrap();
+    }
+    assert!(sums.closed > 0 && sums.recovered > 0 && sums.unstable > 0, "{sums:?}");
+    let needed = [
+        "settled",
+        "marks",
+        "writes_waited",
+        "evictions",
+        "fragments_emptied",
+        "fragments_left",
+        "blocks_validated",
+        "populations_with_holes",
+        "map_failed",
+        "backing_flushes_failed",
+        "bypass_write_offline",
+        "bypass_read_failed",
+    ];
+    let never: Vec<_> = needed.iter().filter(|name| sums.named[*name] == 0).collect();
+    assert!(never.is_empty(), "{never:?} never happened: {sums:#?}");
+}
+
 #[test]
 fn no_crash_leaves_anything_stale() {
     let first = number("MEZZANINE_SEED").unwrap_or(1);

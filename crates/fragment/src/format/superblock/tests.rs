@@ -143,6 +143,6 @@ fn volumes_come_and_go_under_numbers_of_their_own() {
     let numbers: Vec<u32> = again.volumes.iter().map(|volume| volume.number).collect();
     assert_eq!((numbers, again.sequence), (vec![2, 3], 5));
     assert_eq!(again.without_volume(&[9; 16]), None);
-    let anew = again.reinitialised([2; 16]);
-    assert_eq!((anew.epoch, anew.sequence, anew.volumes.len()), (0, 6, 2));
+    let anew = again.opened().reinitialised([2; 16]);
+    assert_eq!((anew.epoch, anew.sequence, anew.volumes.len()), (0, 7, 2));
 }
