@@ -38,7 +38,8 @@ pub struct Recovered {
     /// Records that contradict others or themselves, and those that could not be read.
     pub lost: u64,
     /// Nothing may be read or written before [`Cache::marks_durable`] has reached this: the host carries out
-    /// jobs of [`Cache::next_map`] meanwhile.
+    /// jobs of [`Cache::next_map`] meanwhile. If the cache device refuses one of them ([`Cache::health`])
+    /// only [`Cache::go_offline`] is left.
     pub waits_for: u64,
 }
 
