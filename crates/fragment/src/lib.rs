@@ -4,7 +4,8 @@
 //! Volumes are cached in *fragments* of 1 MiB: the hottest of those that were missed last are copied to the
 //! cache device in the background (*population*, sections 3.1 and 3.2), and what is written to a cached
 //! fragment follows without anybody waiting for it (*asynchronous write-through*, section 3.3). The volume's
-//! own backing device always has everything; without the cache device it costs time alone.
+//! own backing device always has everything; without the cache device it costs time alone. One that loses
+//! what it had acknowledged while the cache is used has failed ([`Cache::go_offline`]).
 //!
 //! With a *map* ([`MapConfig`]) what is in the cache survives a restart. A fragment whose record in the map
 //! is *stable* is there when the cache is opened again ([`Recovery`]); before it is written to the record is

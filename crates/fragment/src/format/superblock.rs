@@ -36,7 +36,7 @@ pub struct Superblock {
     pub cache_id: [u8; 16],
     /// Counts the superblocks written.
     pub sequence: u64,
-    /// Counts the openings.
+    /// Counts the openings of the cache with this id.
     pub epoch: u64,
     /// The number that the next volume gets.
     pub next_volume: u32,
