@@ -46,7 +46,9 @@ impl Cache {
     fn empty(region: Region, geometry: Geometry) -> Self {
         let opened = geometry.config().map.as_ref().map_or(1, |map| map.epoch);
         assert!(opened <= 1, "a cache that was opened {opened} times has a map; open it with Recovery");
-        Self::over(region, geometry)
+        let cache = Self::over(region, geometry);
+        cache.begin_ticks();
+        cache
     }
 
     /// The region is zero.
@@ -64,7 +66,6 @@ impl Cache {
         region.place::<Stripe>(layout.thread_counters, STRIPES + 1);
         let cache = Self { region, geometry, id: CacheId::new() };
         cache.set_write_mode(cache.geometry.config().write_mode);
-        cache.begin_ticks();
         cache
     }
 

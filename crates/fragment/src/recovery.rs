@@ -65,6 +65,7 @@ impl Recovery {
 
     fn of(cache: Cache) -> Self {
         assert!(cache.has_map(), "a cache without a map begins empty; make it with Cache::heap");
+        cache.begin_ticks();
         cache.lock_pools().take_all_slots();
         Self { cache, next: 0, contradicted: HashSet::new(), found: Recovered::default() }
     }

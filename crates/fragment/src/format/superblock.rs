@@ -2,8 +2,8 @@
 //!
 //! It is kept twice. A host that changes it makes the new one ([`Superblock::opened`] and those beside it),
 //! writes it to the place that [`Superblocks`] names, flushes, writes it to the other one, flushes. The whole
-//! copy with the higher sequence number counts. So a change, above all a new cache in the place of an old
-//! one, has happened for good or not at all: the map is of the cache whose id the superblock has.
+//! copy with the higher sequence number counts. So a change, a new cache in the place of an old one above
+//! all, has happened for good or not at all: the map is of the cache whose id the superblock has.
 
 use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 
