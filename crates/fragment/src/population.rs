@@ -187,8 +187,12 @@ impl LockedPlanner<'_> {
         let ended =
             if result.is_err() { &counters.populations_failed } else { &counters.populations_aborted };
         ended.count(1);
-        self.put_off(fragment, worker.failures.get());
-        if is_mine && result.is_err() && worker.state.get() == WorkerState::Writing {
+        let is_refused = result.is_err() && worker.state.get() == WorkerState::Writing;
+        if !is_refused {
+            // Where the cache device has refused the fragment that is held against the slot.
+            self.put_off(fragment, worker.failures.get());
+        }
+        if is_mine && is_refused {
             locked.unmap_refused(slot);
         } else if is_mine {
             locked.unmap(slot);
