@@ -25,25 +25,39 @@ pub struct Cache {
 
 impl Cache {
     /// An empty cache in memory of this process.
+    ///
+    /// # Panics
+    /// If it has a map that was opened before: what that says would not be known ([`Recovery`](crate::Recovery)).
     pub fn heap(geometry: Geometry) -> Self {
         let region = Region::heap(geometry.region_bytes());
-        Self::over(region, geometry)
+        Self::empty(region, geometry)
     }
 
     /// An empty cache in this memory, of which nothing is kept.
     ///
     /// # Panics
-    /// If the region is smaller than [`Geometry::region_bytes`].
+    /// If the region is smaller than [`Geometry::region_bytes`], or as [`Cache::heap`].
     pub fn in_region(mut region: Region, geometry: Geometry) -> Self {
         region.wipe();
-        Self::over(region, geometry)
+        Self::empty(region, geometry)
     }
 
     /// The region is zero.
-    fn over(mut region: Region, geometry: Geometry) -> Self {
+    fn empty(region: Region, geometry: Geometry) -> Self {
+        let opened = geometry.config().map.as_ref().map_or(1, |map| map.epoch);
+        assert!(opened <= 1, "a cache that was opened {opened} times has a map; open it with Recovery");
+        let cache = Self::over(region, geometry);
+        cache.begin_ticks();
+        cache
+    }
+
+    /// The region is zero.
+    pub(crate) fn over(mut region: Region, geometry: Geometry) -> Self {
         let (needed, given) = (geometry.region_bytes(), region.bytes());
         assert!(needed <= given, "a cache of this geometry needs {needed} bytes, and the region has {given}");
         let (layout, config) = (&geometry.layout, geometry.config());
+        let opened = config.map.as_ref().is_none_or(|map| map.epoch > 0);
+        assert!(opened, "a cache is used under a superblock that was opened; call Superblock::opened");
         region.place::<Control>(layout.control, 1);
         region.place::<Shard>(layout.shards, config.shards as usize);
         region.place::<Descriptor>(layout.descriptors, geometry.slots() as usize);
@@ -96,6 +110,22 @@ impl Cache {
         self.control().work.get()
     }
 
+    /// Requests and jobs that have begun and were not ended: reads are none. While it rises and falls the sum
+    /// may be one that never was, but 0 is only said if there was a moment without any.
+    pub fn outstanding(&self) -> u64 {
+        // In this order, so that what begins and ends in between does not hide another one.
+        let ended = sums(&self.region)[Event::Ended as usize];
+        sums(&self.region)[Event::Begun as usize].saturating_sub(ended)
+    }
+
+    pub(crate) fn begun(&self) {
+        self.count(Event::Begun);
+    }
+
+    pub(crate) fn ended(&self) {
+        self.count(Event::Ended);
+    }
+
     /// What the cache has done, and how much of it is in use.
     pub fn statistics(&self) -> Statistics {
         let mut statistics = self.counters().snapshot();
@@ -104,6 +134,7 @@ impl Cache {
         statistics.reads_partial = sums[Event::ReadPartial as usize];
         statistics.reads_missed = sums[Event::ReadMiss as usize];
         statistics.writes = sums[Event::Write as usize];
+        statistics.unstable = self.unstable();
         let pools = &self.control().pools;
         statistics.slots = self.geometry.slots().into();
         statistics.slots_retired = pools.retired_slots().into();

@@ -4,8 +4,13 @@
 //! Volumes are cached in *fragments* of 1 MiB: the hottest of those that were missed last are copied to the
 //! cache device in the background (*population*, sections 3.1 and 3.2), and what is written to a cached
 //! fragment follows without anybody waiting for it (*asynchronous write-through*, section 3.3). The volume's
-//! own backing device always has everything; without the cache device it costs time alone. One that has lost
-//! what it had acknowledged, and comes back, must not be used with the same [`Cache`].
+//! own backing device always has everything; without the cache device it costs time alone. One that loses
+//! what it had acknowledged while the cache is used has failed ([`Cache::go_offline`]).
+//!
+//! With a *map* ([`MapConfig`]) what is in the cache survives a restart. A fragment whose record in the map
+//! is *stable* is there when the cache is opened again ([`Recovery`]); before it is written to the record is
+//! made one that does not count, which is the only thing that a write ever waits for
+//! ([`WriteToken::waits_for`]), and half a minute after the last write it settles again.
 //!
 //! A [`Cache`] lives in one [`Region`] of memory. The host calls short operations on it ([`Cache::read`] and
 //! [`Cache::confirm`], [`Cache::write_begin`] and [`Cache::write_end`], [`Cache::discard_begin`]), carries
@@ -46,6 +51,8 @@
 //!                     flash[at as usize..][..bytes.len()].copy_from_slice(bytes);
 //!                 }
 //!             }
+//!             // A cache with a map has more to do; this one begins empty whenever it is made.
+//!             Job::WriteMap(_) | Job::FlushCache(_) | Job::FlushBacking(_) => {}
 //!         }
 //!         cache.done(job, Ok(()));
 //!     }
@@ -82,8 +89,19 @@
 //! 8. *Bounded.* Flights, copies and buffers are a fixed number, and each is somebody's or free. What finds
 //!    none goes past the cache. A copy's memory is its flight's until the job that writes it is done. A cache
 //!    takes back nothing that another one has handed out.
-//! 9. *Locks.* The planner's first, then one shard's, then that of the pools. None is held while the host is
-//!    called, nor while data are copied.
+//! 9. *Locks.* The planner's first, then one shard's, then that of the pools or that of the map. None is held
+//!    while the host is called, nor while data are copied.
+//! 10. *Marks.* A record that a crash can leave does not count from before a write or discard of its fragment
+//!     is sent to the backing device, or a copy of one to its slot; and from before the slot is another
+//!     fragment's, or what is written to the fragment goes past the cache.
+//! 11. *Stable.* A record counts only if nothing of its fragment is under way, and what is valid of it is
+//!     durable in the slot and on the backing device: both were flushed, and those flushes began after the
+//!     last change had ended. A flush that has failed makes nothing durable, nor does a later one of that
+//!     device.
+//! 12. *Recovery.* Of the map those records are used that are stable, of this cache, of this slot, and of a
+//!     volume that was attached all the while. What was read is durable, and records that cannot be read or
+//!     contradict themselves are written over, before anything else happens.
+//! 13. *Offline.* Of a cache that is offline nothing is read, and nothing waits for it.
 //!
 //! Why a reader need not be told of a write that came and went while it read: each sector that it has is then
 //! from before that write or from it, and its read and the write were under way at the same time. Whatever of
@@ -130,6 +148,12 @@ mod write;
 
 mod hollow;
 
+mod map;
+
+mod recovery;
+
+mod forget;
+
 mod jobs;
 
 mod population;
@@ -145,13 +169,17 @@ pub mod planted;
 pub use cache::Cache;
 pub use config::{
     BLOCK_BYTES, COPY_BYTES_MAX, Config, ConfigError, FLIGHTS_MAX, FRAGMENT_BYTES_MAX, FRAGMENT_BYTES_MIN,
-    FRAGMENTS_MAX, RECENT_FRAGMENTS, RECENT_FRAGMENTS_MAX, REFERENCES_MAX, Stage, Throttle, VOLUMES_MAX,
-    WORKERS_MAX, WriteMode,
+    FRAGMENTS_MAX, MapConfig, RECENT_FRAGMENTS, RECENT_FRAGMENTS_MAX, REFERENCES_MAX, SETTLE_MS, Stage,
+    Throttle, VOLUMES_MAX, WORKERS_MAX, WriteMode,
 };
 pub use geometry::{Geometry, MemoryUse, RequestError};
-pub use jobs::{DeviceError, Job, Next, ReadFragment, WriteBlocks, WriteFragment};
+pub use jobs::{
+    DeviceError, FlushBacking, FlushCache, Job, Next, ReadFragment, WriteBlocks, WriteFragment, WriteMap,
+};
+pub use map::{FlushToken, Health};
 pub use mezzanine_ground::region::{REGION_ALIGNMENT, Region};
 pub use read::{PIECES_MAX, Piece, ReadKind, Source};
+pub use recovery::{Recovered, Recovery};
 pub use statistics::Statistics;
 pub use throttle::Load;
 pub use write::WriteToken;
