@@ -463,6 +463,13 @@ fn what_does_not_belong_together_is_not_attached() {
     refused(&["cache", "--backing", "second"], 3, &["second", "no volume of the name", "the cache has disk"]);
     refused(&["cache", "--backing", "disk=second"], 3, &["second", "first or last blocks", "another device"]);
     refused(&["cache", "--backing", "disk=cache"], 2, &["its own cache"]);
+    // What came to nothing leaves no trace.
+    std::fs::write(place.path("file"), "").unwrap();
+    place
+        .mezz(&["attach", "cache", "--backing", "disk", "--socket", "file", "--control", "c"])
+        .expect(3)
+        .complains(&["file", "something else than a socket"]);
+    assert_eq!(place.json(&["check", "cache"])["volumes"][0]["in_use"], false);
     // By what it is known by, whatever it is called.
     std::fs::rename(place.path("disk"), place.path("moved")).unwrap();
     drop(place.attach(&["cache", "--backing", "moved"]));

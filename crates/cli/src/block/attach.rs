@@ -99,12 +99,35 @@ struct CacheDevice {
     path: PathBuf,
     device: Arc<FileDevice>,
     superblock: Superblock,
+    /// Which of its two places is written first.
+    first: usize,
+}
+
+impl CacheDevice {
+    /// Notes durably that these volumes are in use, or that they are detached as they are now. Afterwards both
+    /// copies are as new as one another.
+    fn note(&mut self, volumes: &[Volume], in_use: bool) -> Result<(), Failure> {
+        for volume in volumes {
+            let fingerprint = match in_use {
+                true => volume.fingerprint,
+                false => devices::fingerprint(&volume.named.path, &*volume.device)?,
+            };
+            self.superblock.volumes[volume.number].host = Backing { fingerprint, in_use }.encode();
+        }
+        write_superblock(&*self.device, &self.superblock, self.first)
+            .map_err(|error| Failure::refused(self.path.display(), chain(&error)))?;
+        self.superblock.sequence += 1;
+        Ok(())
+    }
 }
 
 pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     devices::refuse_twice(&args.backing)?;
     let encryption = args.listen.encryption()?;
     end_on_signals();
+    // The kernel may be a client of ours: what it needs to free memory must not wait for memory. Only root may
+    // say so, and nothing else depends on it.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
     let (volumes, cache) = match &args.cache {
         Some(path) => {
             let (volumes, device) = open(args, path)?;
@@ -129,7 +152,15 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         Failure::refused(control.display(), format!("cannot make the control socket there: {error}"))
             .next("name another path with --control")
     })?;
-    let server = args.listen.serve(exports, encryption, &counts)?;
+    let (cache, mut device) = cache.map_or((None, None), |(cache, device)| (Some(cache), Some(device)));
+    if let Some(device) = &mut device {
+        device.note(&volumes, true)?;
+    }
+    let server = args.listen.serve(exports, encryption, &counts).inspect_err(|_| {
+        // Nobody has been let in.
+        let noted = device.as_mut().map_or(Ok(()), |device| device.note(&volumes, false));
+        devices::note_each(noted.err().map(|failure| failure.to_string()));
+    })?;
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let attached = Attached {
         process: std::process::id(),
@@ -137,7 +168,6 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         control: absolute(&control),
     };
     let registered = attached.register()?;
-    let (cache, device) = cache.map_or((None, None), |(cache, device)| (Some(cache), Some(device)));
     let facts = device.as_ref().map(|device| CacheFacts {
         path: device.path.display().to_string(),
         cache_id: hex::encode(device.superblock.cache_id),
@@ -202,7 +232,7 @@ fn uncached(args: &AttachArgs) -> Result<Vec<Volume>, Failure> {
 }
 
 /// Opens the cache device and the volumes' own devices, and refuses what does not belong together. Nothing is
-/// written yet.
+/// written.
 fn open(args: &AttachArgs, path: &Path) -> Result<(Vec<Volume>, CacheDevice), Failure> {
     if let Some(one) = args.backing.iter().find(|one| devices::same(&one.path, path)) {
         return Err(
@@ -211,7 +241,7 @@ fn open(args: &AttachArgs, path: &Path) -> Result<(Vec<Volume>, CacheDevice), Fa
     }
     let device = devices::cache(path, true)?;
     let found = devices::superblocks(path, &device)?;
-    let mut superblock = found.newest.opened();
+    let superblock = found.newest.opened();
     let mut volumes: Vec<Volume> = Vec::new();
     for named in &args.backing {
         let device = devices::backing(&named.path)?;
@@ -221,18 +251,13 @@ fn open(args: &AttachArgs, path: &Path) -> Result<(Vec<Volume>, CacheDevice), Fa
         check(&superblock.volumes[number], named, &*device, fingerprint, args.accept_changes)?;
         volumes.push(Volume { number, named: named.clone(), device, fingerprint });
     }
-    for volume in &volumes {
-        let backing = Backing { fingerprint: volume.fingerprint, in_use: true };
-        superblock.volumes[volume.number].host = backing.encode();
-    }
     let others = superblock.volumes.iter().enumerate();
     let others = others.filter(|(number, _)| volumes.iter().all(|volume| volume.number != *number));
     devices::note_each(
         others.map(|(_, entry)| format!("volume {} is not named, and not served", entry.name)),
     );
-    write_superblock(&device, &superblock, found.write_first)
-        .map_err(|error| Failure::refused(path.display(), chain(&error)))?;
-    Ok((volumes, CacheDevice { path: path.to_owned(), device: Arc::new(device), superblock }))
+    let first = found.write_first;
+    Ok((volumes, CacheDevice { path: path.to_owned(), device: Arc::new(device), superblock, first }))
 }
 
 /// The number of the volume that somebody names: by its name, or by what the device is known by.
@@ -361,7 +386,7 @@ fn end(
         return Err(Failure::refused("flush at the end", reasons.join("; "))
             .next("what was written since the last flush of a client may be lost"));
     }
-    let Some((running, cache)) = attachment.cache.as_ref().zip(cache) else {
+    let Some((running, mut cache)) = attachment.cache.as_ref().zip(cache) else {
         return Ok(Detached { copies_left: 0, seconds: begun.elapsed().as_secs_f64() });
     };
     let running = &running.0;
@@ -373,18 +398,9 @@ fn end(
             drained.copies_left
         ));
     }
-    let mut superblock = cache.superblock;
-    superblock.sequence += 1;
-    for volume in volumes {
-        let fingerprint = devices::fingerprint(&volume.named.path, &*volume.device)?;
-        superblock.volumes[volume.number].host = Backing { fingerprint, in_use: false }.encode();
-    }
-    // Both copies are as new as one another.
-    if let Err(error) = write_superblock(&*cache.device, &superblock, 0) {
+    if let Err(failure) = cache.note(volumes, false) {
         output::note(&format!(
-            "{}: that the volumes are detached could not be noted, and only their lengths are compared the next time: {}",
-            cache.path.display(),
-            chain(&error)
+            "that the volumes are detached could not be noted, and only their lengths are compared the next time: {failure}"
         ));
     }
     Ok(Detached { copies_left: drained.copies_left, seconds: begun.elapsed().as_secs_f64() })
