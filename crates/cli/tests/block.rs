@@ -308,6 +308,61 @@ fn volumes_are_served_without_their_cache_when_that_is_asked_for() {
 }
 
 #[test]
+fn a_volume_is_a_file_where_that_is_asked_for() {
+    let place = Place::with_cache();
+    place.disk("second", 4 * MIB);
+    place
+        .mezz(&["attach", "--without-cache", "--backing", "disk", "--backing", "second", "--fuse", "file"])
+        .expect(2)
+        .complains(&["--fuse", "one volume"]);
+    let shown = |arguments: &[&str]| -> Option<Attached> {
+        let mut command =
+            place.command(&["attach", "--json", "cache", "--backing", "disk", "--fuse", "file"]);
+        let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut attached = Attached { child: Some(child) };
+        while place.json(&["list"]) == json!([]) {
+            if attached.child.as_mut().unwrap().try_wait().unwrap().is_some() {
+                let mut told = String::new();
+                attached.child.as_mut().unwrap().stderr.as_mut().unwrap().read_to_string(&mut told).unwrap();
+                assert!(told.contains("no file can be shown there"), "{told}");
+                println!("skipped: {told}");
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Some(attached)
+    };
+    let Some(attached) = shown(&[]) else { return };
+    let open = || std::fs::OpenOptions::new().read(true).write(true).open(place.path("file")).unwrap();
+    let file = open();
+    file.write_all_at(&[4; 8192], 0).unwrap();
+    file.sync_all().unwrap();
+    let status = || place.json(&["status", "file"]);
+    let counter = |name: &str| status()["cache"]["counters"][name].as_u64().unwrap();
+    assert_eq!((counter("writes"), counter("flushes")), (1, 1));
+    file.read_exact_at(&mut [0; 512], 0).unwrap();
+    place.wait("a population", || counter("populations_done") == 1);
+    let mut found = [0; 8192];
+    file.read_exact_at(&mut found, 0).unwrap();
+    assert_eq!((found, counter("reads_hit")), ([4; 8192], 1));
+    // It is in use, so it stays.
+    place.mezz(&["detach", "file"]).expect(3).complains(&["file", "umount", "--disconnect"]);
+    file.write_all_at(&[5; 512], 0).unwrap();
+    drop(file);
+    place.wait("the end", || place.mezz(&["detach", "file"]).code == 0);
+    attached.end();
+    assert!(!place.path("file").exists());
+    assert_eq!(std::fs::read(place.path("disk")).unwrap()[..512], [5; 512]);
+    // Whoever has it open when it ends all the same gets errors.
+    let attached = shown(&[]).unwrap();
+    let file = open();
+    place.mezz(&["detach", "file", "--disconnect"]).expect(0);
+    attached.end();
+    assert!(file.write_all_at(&[6; 512], 0).is_err());
+    assert_eq!(std::fs::read(place.path("disk")).unwrap()[..512], [5; 512]);
+}
+
+#[test]
 fn a_cache_device_that_fails_costs_speed_alone() {
     let place = Place::with_cache();
     let attached = place.attach(&["cache", "--backing", "disk"]);

@@ -6,9 +6,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use mezzanine_blockdev::fuse::{FuseFile, FuseOptions};
 use mezzanine_blockdev::nbd::{Export, UnixSocket};
 use mezzanine_cached::{Backing, BlockCache, Fingerprint, Settings, write_superblock};
-use mezzanine_device::{Device, FileDevice};
+use mezzanine_device::{Device, DeviceError, FileDevice};
 use mezzanine_fragment::format::{Superblock, VolumeEntry};
 use mezzanine_fragment::{WORKERS_MAX, WriteMode};
 
@@ -59,6 +60,11 @@ pub(crate) struct AttachArgs {
 
     #[command(flatten)]
     listen: ListenArgs,
+
+    /// Show the volume as a file here, through FUSE: over an empty file, or one that is made and goes with
+    /// it. For one volume alone; needs /dev/fuse, and fusermount3 where this user is not root.
+    #[arg(long, value_name = "PATH", group = "where")]
+    fuse: Option<PathBuf>,
 
     /// Where to make the control socket (default: the socket's path and .control; with --listen alone, in the
     /// folder that `mezz block list` looks at).
@@ -123,6 +129,10 @@ impl CacheDevice {
 
 pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     devices::refuse_twice(&args.backing)?;
+    if args.fuse.is_some() && args.backing.len() > 1 {
+        return Err(Failure::usage("--fuse", "one file shows one volume")
+            .next("name one volume, or serve them at a --socket"));
+    }
     let encryption = args.listen.encryption()?;
     end_on_signals();
     // The kernel may be a client of ours: what it needs to free memory must not wait for memory. Only root may
@@ -156,7 +166,13 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     if let Some(device) = &mut device {
         device.note(&volumes, true)?;
     }
-    let server = args.listen.serve(exports, encryption, &counts).inspect_err(|_| {
+    let shown = exports.first().map(|(export, _)| export.clone());
+    let serve = || {
+        let fuse =
+            args.fuse.as_ref().zip(shown).map(|(path, export)| show(path, export, &counts)).transpose()?;
+        Ok((args.listen.serve(exports, encryption, &counts)?, fuse))
+    };
+    let (server, fuse) = serve().inspect_err(|_: &Failure| {
         // Nobody has been let in.
         let noted = device.as_mut().map_or(Ok(()), |device| device.note(&volumes, false));
         devices::note_each(noted.err().map(|failure| failure.to_string()));
@@ -179,7 +195,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         backing: volume.named.path.display().to_string(),
         bytes: volume.device.len(),
     });
-    let attachment = Attachment::new(cache.zip(facts), reports.collect(), server, counts);
+    let attachment = Attachment::new(cache.zip(facts), reports.collect(), (server, fuse), counts);
     let within = loop {
         attachment.accept(&socket);
         if let Some(within) = attachment.ending.wanted() {
@@ -215,9 +231,9 @@ fn end_on_signals() {
 }
 
 fn control_path(args: &AttachArgs) -> Result<PathBuf, Failure> {
-    match (&args.control, &args.listen.socket) {
+    match (&args.control, args.listen.socket.as_ref().or(args.fuse.as_ref())) {
         (Some(path), _) => Ok(path.clone()),
-        (None, Some(socket)) => Ok(registry::control_beside(socket)),
+        (None, Some(path)) => Ok(registry::control_beside(path)),
         (None, None) => Ok(registry::folder()?.join(format!("{}.control", std::process::id()))),
     }
 }
@@ -369,6 +385,23 @@ fn exports(volumes: &[Volume], cache: Option<&BlockCache>) -> Vec<(Export, Strin
     volumes.iter().map(of).collect()
 }
 
+/// Shows a volume as a file.
+fn show(path: &Path, export: Export, counts: &Arc<Counts>) -> Result<FuseFile, Failure> {
+    let counts = Arc::clone(counts);
+    let on_failure = Box::new(move |error: &DeviceError| counts.note_failure(&chain(error)));
+    let options =
+        FuseOptions { zeroes_are_holes: export.zeroes_are_holes, on_failure, ..FuseOptions::default() };
+    let text = format!("showing {} ({})", export.name, Size(export.device.len()));
+    let file = FuseFile::mount(export.device, path, options).map_err(|error| {
+        Failure::refused(path.display(), format!("no file can be shown there: {error}")).next(
+            "name a path in a folder that exists; it needs /dev/fuse (modprobe fuse), and fusermount3 (of the package \
+             fuse3) where this user is not root",
+        )
+    })?;
+    output::note(&format!("{text}: {}", file.path().display()));
+    Ok(file)
+}
+
 /// Finishes what is under way, makes durable what was written, and notes that the volumes are detached.
 fn end(
     attachment: &Attachment,
@@ -379,6 +412,13 @@ fn end(
     let begun = Instant::now();
     let ending = &attachment.ending;
     ending.stage("clients", 0, 1);
+    let fuse = attachment.take_fuse().map(|mut fuse| fuse.close().map_err(|error| (fuse, error)));
+    if let Some(Err((fuse, error))) = fuse {
+        output::note(&format!(
+            "{}: it stays mounted, and fails all requests: {error}",
+            fuse.path().display()
+        ));
+    }
     let server = attachment.server.write().unwrap_or_else(PoisonError::into_inner).take();
     let flushed = server.map_or(Ok(()), mezzanine_blockdev::nbd::Server::shutdown);
     if let Err(errors) = flushed {
