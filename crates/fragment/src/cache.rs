@@ -53,6 +53,7 @@ impl Cache {
         let cache = Self { region, geometry, id: CacheId::new() };
         cache.set_write_mode(cache.geometry.config().write_mode);
         cache.set_population_workers(cache.geometry.config().population_workers);
+        cache.begin_ticks();
         cache
     }
 
@@ -96,6 +97,22 @@ impl Cache {
         self.control().work.get()
     }
 
+    /// Requests and jobs that have begun and were not ended: reads are none. While it rises and falls the sum
+    /// may be one that never was, but 0 is only said if there was a moment without any.
+    pub fn outstanding(&self) -> u64 {
+        // In this order, so that what begins and ends in between does not hide another one.
+        let ended = sums(&self.region)[Event::Ended as usize];
+        sums(&self.region)[Event::Begun as usize].saturating_sub(ended)
+    }
+
+    pub(crate) fn begun(&self) {
+        self.count(Event::Begun);
+    }
+
+    pub(crate) fn ended(&self) {
+        self.count(Event::Ended);
+    }
+
     /// What the cache has done, and how much of it is in use.
     pub fn statistics(&self) -> Statistics {
         let mut statistics = self.counters().snapshot();
@@ -104,6 +121,7 @@ impl Cache {
         statistics.reads_partial = sums[Event::ReadPartial as usize];
         statistics.reads_missed = sums[Event::ReadMiss as usize];
         statistics.writes = sums[Event::Write as usize];
+        statistics.unstable = self.unstable();
         let pools = &self.control().pools;
         statistics.slots = self.geometry.slots().into();
         statistics.slots_retired = pools.retired_slots().into();

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::cache::Cache;
-use crate::descriptor::SlotState;
+use crate::descriptor::{Recorded, SlotState};
 use crate::flight::FlightState;
 use crate::ids::{FlightNumber, Fragment, Slot, WorkerNumber};
 use crate::planner::WorkerState;
@@ -18,7 +18,7 @@ impl Cache {
     /// If a rule does not hold.
     pub fn check(&self) {
         let pools = &self.control().pools;
-        let (mut used, mut retired) = (0, 0);
+        let (mut used, mut retired, mut unread, mut unstable) = (0, 0, 0, 0);
         let mut flights = HashSet::new();
         for slot in (0..self.geometry.slots()).map(Slot) {
             let descriptor = self.descriptor(slot);
@@ -27,10 +27,12 @@ impl Cache {
                 let state = descriptor.state();
                 assert!(matches!(state, SlotState::Free | SlotState::Retired));
                 retired += u32::from(state == SlotState::Retired);
+                unread += u32::from(descriptor.recorded() != Recorded::Unstable);
                 assert_eq!(set, 0, "invariant 1: nothing is valid in a free slot");
                 continue;
             };
             used += 1;
+            unstable += u64::from(descriptor.recorded() != Recorded::Stable);
             assert_eq!(
                 self.entry(fragment).place(),
                 Place::At(slot),
@@ -48,7 +50,12 @@ impl Cache {
             }
         }
         assert_eq!(retired, pools.retired_slots(), "invariant 6: a retired slot is in its list");
-        assert_eq!(used + retired, pools.used_slots(), "invariant 1: slots that are used have a fragment");
+        assert_eq!(
+            used + retired + unread,
+            pools.used_slots(),
+            "invariant 1: slots that are used have a fragment, or a record that nobody could read"
+        );
+        assert!(unstable == self.unstable() || !self.has_map(), "invariant 10: what is unstable is counted");
         assert_eq!(
             flights.len(),
             pools.used_flights() as usize,
@@ -93,7 +100,7 @@ impl Cache {
         for number in (0..self.geometry.config().population_workers).map(WorkerNumber) {
             let planner = self.lock_planner();
             let state = planner.worker(number).state.get();
-            if matches!(state, WorkerState::Ended | WorkerState::Resting) {
+            if matches!(state, WorkerState::Ended | WorkerState::Resting | WorkerState::Evicting) {
                 continue;
             }
             let (fragment, slot) = self.populating(number);

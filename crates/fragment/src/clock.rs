@@ -19,6 +19,8 @@ const STEPS_MAX: u32 = 1 << 16;
 pub(crate) enum Swept {
     /// A slot is free now.
     Freed,
+    /// What lies in this one leaves as soon as its record does not count any more.
+    Leaving(Slot),
     /// It has gone as far as it goes in one call.
     Further,
     /// Every fragment is being written to.
@@ -37,37 +39,36 @@ impl LockedPlanner<'_> {
                 self.planner.passed.set(0);
                 return Swept::Nothing;
             }
-            if self.evict(slot) {
+            if let Some(is_gone) = self.evict(slot) {
                 self.planner.passed.set(0);
-                return Swept::Freed;
+                return if is_gone { Swept::Freed } else { Swept::Leaving(slot) };
             }
         }
         Swept::Further
     }
 
-    /// Lowers the counter of what lies in a slot, or has it leave.
-    fn evict(&self, slot: Slot) -> bool {
+    /// Lowers the counter of what lies in a slot, or has it leave: whether it is gone.
+    fn evict(&self, slot: Slot) -> Option<bool> {
         let descriptor = self.cache.descriptor(slot);
-        let Some(fragment) = descriptor.fragment() else {
-            return false;
-        };
-        if descriptor.state() != SlotState::Cached || descriptor.pass() {
-            return false;
+        let fragment = descriptor.fragment()?;
+        if descriptor.state() != SlotState::Cached || descriptor.is_leaving() || descriptor.pass() {
+            return None;
         }
         let locked = self.cache.lock(fragment);
         // It was looked at without the lock.
-        if locked.place() != Place::At(slot) || descriptor.state() != SlotState::Cached {
-            return false;
+        if locked.place() != Place::At(slot)
+            || descriptor.state() != SlotState::Cached
+            || descriptor.is_leaving()
+        {
+            return None;
         }
-        let is_used = descriptor.writes.get() > 0 || descriptor.flights.get().is_some();
-        if is_used && !planted::is(Bug::EvictedUnderCopies) {
-            return false;
+        if descriptor.is_used() && !planted::is(Bug::EvictedUnderCopies) {
+            return None;
         }
         if descriptor.references() > 0 {
-            return false;
+            return None;
         }
-        locked.unmap(slot);
         self.cache.counters().evictions.count(1);
-        true
+        Some(locked.leave(slot))
     }
 }

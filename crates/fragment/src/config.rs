@@ -130,6 +130,43 @@ pub struct Config {
     pub flights: u32,
     /// Independently locked parts of the fragment table: a power of two.
     pub shards: u32,
+    /// The map that survives a restart; none: the cache begins empty whenever it is made.
+    pub map: Option<MapConfig>,
+}
+
+/// How long a fragment counts as unstable after a write, in milliseconds, unless said otherwise.
+pub const SETTLE_MS: u64 = 30_000;
+
+/// What the records of the map name, and where they lie: from the superblock
+/// ([`Superblock::config`](crate::format::Superblock::config)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapConfig {
+    /// The id of the cache.
+    pub cache_id: [u8; 16],
+    /// The epoch that this opening has begun.
+    pub epoch: u64,
+    /// The number of each volume's attachment, in the order of [`Config::volumes`].
+    pub volume_numbers: Vec<u32>,
+    /// Where on the cache device the map begins, in bytes; it ends before [`Config::data_offset`].
+    pub offset: u64,
+    /// How long a fragment stays unstable after the last write to it, in milliseconds; longer, if it has been
+    /// written to soon after before. 4 to 3,600,000.
+    pub settle_ms: u64,
+}
+
+impl MapConfig {
+    fn check(&self, volumes: usize) -> Result<(), ConfigError> {
+        range("map.settle_ms", self.settle_ms, 4, 3_600_000)?;
+        blocks("map.offset", self.offset)?;
+        let mut numbers = self.volume_numbers.clone();
+        numbers.sort_unstable();
+        numbers.dedup();
+        if self.volume_numbers.len() != volumes || numbers.len() != volumes || numbers.first() == Some(&0) {
+            let reason = format!("{:?} are not {volumes} different numbers from 1 on", self.volume_numbers);
+            return Err(ConfigError::new("map.volume_numbers", reason, "use those of the superblock".into()));
+        }
+        Ok(())
+    }
 }
 
 impl Config {
@@ -148,6 +185,7 @@ impl Config {
             copy_bytes: 8 << 20,
             flights: 2048,
             shards: 64,
+            map: None,
         }
     }
 
@@ -168,6 +206,9 @@ impl Config {
         if self.volumes.is_empty() || self.volumes.len() > VOLUMES_MAX {
             let reason = format!("there are {} of them", self.volumes.len());
             return Err(ConfigError::new("volumes", reason, format!("name 1 to {VOLUMES_MAX} volumes")));
+        }
+        if let Some(map) = &self.map {
+            map.check(self.volumes.len())?;
         }
         if let Some(number) = self.volumes.iter().position(|&bytes| bytes < BLOCK_BYTES) {
             let reason = format!("volume {number} has {} bytes", self.volumes[number]);

@@ -3,6 +3,7 @@
 use mezzanine_ground::region::{StateWord, Word, states};
 
 use crate::config::WriteMode;
+use crate::map::MapControl;
 use crate::planner::Planner;
 use crate::pools::Pools;
 use crate::statistics::Counters;
@@ -27,6 +28,7 @@ impl From<WriteMode> for Mode {
 /// Everything that there is one of.
 #[repr(C, align(64))]
 pub(crate) struct Control {
+    pub(crate) map: MapControl,
     pub(crate) planner: Planner,
     pub(crate) pools: Pools,
     pub(crate) write_mode: StateWord<Mode>,

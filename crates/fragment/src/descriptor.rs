@@ -35,6 +35,29 @@ states! {
     }
 }
 
+states! {
+    /// What a crash may leave of the slot's record in the map (invariant 10).
+    ///
+    /// ```text
+    ///              settles (a record that says so is handed out)
+    ///   Unstable ----------------------------------------------> Stable
+    ///    ^                                                          | a write begins, the fragment is to leave
+    ///    | the cache device was flushed                             v
+    ///   Committing <----------------------------------------- Wanted
+    ///                      its block is handed out
+    /// ```
+    pub(crate) enum Recorded {
+        /// Nothing that recovery would use.
+        Unstable = 0,
+        /// Its fragment as it is now, or nothing.
+        Stable = 1,
+        /// As `Stable`, and a record that does not count has to be written.
+        Wanted = 2,
+        /// As `Stable`, and such a record is on its way.
+        Committing = 3,
+    }
+}
+
 /// What is known of a slot beside its validity bitmap.
 #[repr(C)]
 pub(crate) struct Descriptor {
@@ -45,9 +68,11 @@ pub(crate) struct Descriptor {
     pub(crate) version: Word,
     /// The fragment. `None` in a free one.
     fragment: Link,
-    state: Small,
-    /// How often CLOCK's hand passes before the fragment leaves.
-    references: Small,
+    /// State, reference counter, what the map says, whether the fragment is leaving, and its patience: see
+    /// [`Bits`]. Its parts are changed at a time, so each in one atomic step.
+    flags: Small,
+    /// When the fragment or what its slot holds was last changed, or brought in: in ticks.
+    pub(crate) changed: Small,
     /// Parts of writes and discards that the backing device has not answered.
     pub(crate) writes: Small,
     /// Of these, those that have no flight: it is not known which blocks they touch, and as long as there are
@@ -59,13 +84,66 @@ pub(crate) struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 40, "72 bytes with the bitmap of a fragment of 1 MiB");
 
+/// A number within a word: its lowest bit, and how many bits it has.
+struct Bits(u32, u32);
+
+/// [`SlotState`].
+const STATE: Bits = Bits(0, 2);
+/// How often CLOCK's hand passes before the fragment leaves.
+const REFERENCES: Bits = Bits(2, 3);
+/// [`Recorded`].
+const RECORDED: Bits = Bits(5, 2);
+/// 1 if the fragment leaves as soon as its record does not count.
+const LEAVING: Bits = Bits(7, 1);
+/// The fragment stays unstable for so many times twice as long after a write.
+const PATIENCE: Bits = Bits(8, 3);
+
+impl Bits {
+    fn get(&self, word: u32) -> u32 {
+        word >> self.0 & ((1 << self.1) - 1)
+    }
+
+    fn with(&self, word: u32, value: u32) -> u32 {
+        debug_assert!(value < 1 << self.1);
+        word & !(((1 << self.1) - 1) << self.0) | value << self.0
+    }
+}
+
 impl Descriptor {
+    fn set(&self, bits: &Bits, value: u32) {
+        self.flags.change(|word| Some(bits.with(word, value)));
+    }
+
     pub(crate) fn state(&self) -> SlotState {
-        SlotState::of_code(self.state.get().into())
+        SlotState::of_code(STATE.get(self.flags.get()).into())
     }
 
     pub(crate) fn set_state(&self, state: SlotState) {
-        self.state.set(state.code() as u32);
+        self.set(&STATE, state.code() as u32);
+    }
+
+    pub(crate) fn recorded(&self) -> Recorded {
+        Recorded::of_code(RECORDED.get(self.flags.get()).into())
+    }
+
+    pub(crate) fn set_recorded(&self, recorded: Recorded) {
+        self.set(&RECORDED, recorded.code() as u32);
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        LEAVING.get(self.flags.get()) == 1
+    }
+
+    pub(crate) fn set_leaving(&self, leaves: bool) {
+        self.set(&LEAVING, leaves.into());
+    }
+
+    pub(crate) fn patience(&self) -> u32 {
+        PATIENCE.get(self.flags.get())
+    }
+
+    pub(crate) fn set_patience(&self, patience: u32) {
+        self.set(&PATIENCE, patience);
     }
 
     pub(crate) fn fragment(&self) -> Option<Fragment> {
@@ -76,26 +154,34 @@ impl Descriptor {
         self.fragment.set(fragment.map(|fragment| fragment.0));
     }
 
+    /// Whether something of the fragment is under way: writes to it, or copies of such.
+    pub(crate) fn is_used(&self) -> bool {
+        self.writes.get() > 0 || self.flights.get().is_some()
+    }
+
     pub(crate) fn references(&self) -> u32 {
-        self.references.get()
+        REFERENCES.get(self.flags.get())
     }
 
     /// A fragment comes in as one that was referenced once, as in PostgreSQL, whose sweep the paper names.
     pub(crate) fn begin_references(&self) {
-        self.references.set(1);
+        self.set(&REFERENCES, 1);
     }
 
     /// The fragment was accessed.
     #[inline]
     pub(crate) fn refer(&self) {
         // Looked at first, because a store would take the cache line away from everybody.
-        if self.references.get() < REFERENCES_MAX {
-            self.references.change(|references| (references < REFERENCES_MAX).then_some(references + 1));
+        if self.references() < REFERENCES_MAX {
+            self.flags.change(|word| {
+                let references = REFERENCES.get(word);
+                (references < REFERENCES_MAX).then(|| REFERENCES.with(word, references + 1))
+            });
         }
     }
 
     /// CLOCK's hand passes; false if the counter was 0.
     pub(crate) fn pass(&self) -> bool {
-        self.references.change(|references| references.checked_sub(1))
+        self.flags.change(|word| Some(REFERENCES.with(word, REFERENCES.get(word).checked_sub(1)?)))
     }
 }

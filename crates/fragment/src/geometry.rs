@@ -9,7 +9,9 @@ use crate::config::{BLOCK_BYTES, Config, ConfigError, FRAGMENTS_MAX};
 use crate::control::Control;
 use crate::descriptor::Descriptor;
 use crate::flight::Flight;
+use crate::format::{MAP_BLOCK_BYTES, record_bytes};
 use crate::ids::{Fragment, Slot};
+use crate::map::{MAP_BUFFERS, MapBlock, VolumeFlushes};
 use crate::recent::Candidate;
 use crate::shard::{Entry, Shard};
 
@@ -28,7 +30,12 @@ pub(crate) struct Layout {
     pub(crate) entries: usize,
     pub(crate) descriptors: usize,
     pub(crate) validity: usize,
-    /// Memory that is copied in and lent out: buffers of the workers, then copies of writes.
+    /// What is known of each block of the map, and of the flushes of each volume.
+    pub(crate) map_blocks: usize,
+    pub(crate) volume_flushes: usize,
+    /// Memory that is copied in and lent out: blocks of the map that are being written, buffers of the
+    /// workers, copies of writes.
+    pub(crate) map_buffers: usize,
     pub(crate) population: usize,
     pub(crate) copies: usize,
     pub(crate) bytes: usize,
@@ -51,6 +58,9 @@ pub struct MemoryUse {
     pub copy_buffers: u64,
     /// What is known of those writes.
     pub in_flight: u64,
+    /// What is known of flushes of the volumes, and, if there is a map, of its blocks; and those that are
+    /// being written.
+    pub map: u64,
     /// Locks, counters, candidates, and what alignment takes.
     pub other: u64,
     /// All of it.
@@ -97,6 +107,7 @@ impl Config {
             }
             first_of.push(fragments as u32);
         }
+        self.check_map(slots)?;
         let mut geometry =
             Geometry { config: self.clone(), slots: slots as u32, first_of, layout: Layout::default() };
         geometry.layout = Layout::compute(&geometry).ok_or_else(|| {
@@ -104,6 +115,22 @@ impl Config {
             ConfigError::new("cache_bytes", reason, "use larger fragments".into())
         })?;
         Ok(geometry)
+    }
+}
+
+impl Config {
+    /// Whether the map of so many slots ends before the first of them.
+    fn check_map(&self, slots: u64) -> Result<(), ConfigError> {
+        let Some(map) = &self.map else {
+            return Ok(());
+        };
+        let blocks = slots.div_ceil(MAP_BLOCK_BYTES / record_bytes(self.fragment_bytes));
+        let end = map.offset.saturating_add(blocks * MAP_BLOCK_BYTES);
+        if end > self.data_offset {
+            let reason = format!("the map of {slots} slots from {} on ends at {end}", map.offset);
+            return Err(ConfigError::new("data_offset", reason, format!("use at least {end}")));
+        }
+        Ok(())
     }
 }
 
@@ -130,6 +157,9 @@ impl Layout {
             entries: take(geometry.fragments() as usize * size_of::<Entry>(), 64)?,
             descriptors: take(slots.checked_mul(size_of::<Descriptor>())?, 64)?,
             validity: take(slots.checked_mul(geometry.validity_words() * size_of::<Word>())?, 64)?,
+            map_blocks: take(geometry.map_blocks() as usize * size_of::<MapBlock>(), 64)?,
+            volume_flushes: take(config.volumes.len() * size_of::<VolumeFlushes>(), 64)?,
+            map_buffers: take(geometry.map_buffers() * MAP_BLOCK_BYTES as usize, REGION_ALIGNMENT)?,
             population: take(workers * config.fragment_bytes as usize, REGION_ALIGNMENT)?,
             copies: take(config.copy_bytes as usize, REGION_ALIGNMENT)?,
             bytes: 0,
@@ -198,6 +228,9 @@ impl Geometry {
             population_buffers: u64::from(config.population_workers) * config.fragment_bytes,
             copy_buffers: config.copy_bytes,
             in_flight: u64::from(config.flights) * size_of::<Flight>() as u64,
+            map: (self.map_blocks() as usize * size_of::<MapBlock>()
+                + config.volumes.len() * size_of::<VolumeFlushes>()
+                + self.map_buffers() * MAP_BLOCK_BYTES as usize) as u64,
             other: 0,
             total: self.layout.bytes as u64,
         };
@@ -205,9 +238,36 @@ impl Geometry {
             + memory.descriptors
             + memory.population_buffers
             + memory.copy_buffers
-            + memory.in_flight;
+            + memory.in_flight
+            + memory.map;
         memory.other = memory.total - named;
         memory
+    }
+
+    /// Where on the cache device the map lies and how long it is, in bytes; `None` without one. It is a
+    /// multiple of 4,096 bytes long.
+    pub fn map(&self) -> Option<(u64, u64)> {
+        let map = self.config.map.as_ref()?;
+        Some((map.offset, u64::from(self.map_blocks()) * MAP_BLOCK_BYTES))
+    }
+
+    /// Slots whose records lie in one block of the map.
+    pub(crate) fn records_per_block(&self) -> u32 {
+        (MAP_BLOCK_BYTES / record_bytes(self.config.fragment_bytes)) as u32
+    }
+
+    /// Blocks of the map.
+    pub(crate) fn map_blocks(&self) -> u32 {
+        if self.config.map.is_some() { self.slots.div_ceil(self.records_per_block()) } else { 0 }
+    }
+
+    fn map_buffers(&self) -> usize {
+        if self.config.map.is_some() { MAP_BUFFERS } else { 0 }
+    }
+
+    /// The fragments of a volume.
+    pub(crate) fn fragments_of(&self, volume: usize) -> Range<u32> {
+        self.first_of[volume]..self.first_of[volume + 1]
     }
 
     pub(crate) fn validity_words(&self) -> usize {

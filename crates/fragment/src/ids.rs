@@ -15,7 +15,7 @@ impl CacheId {
 }
 
 /// A fragment of a volume: numbered through all volumes of a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Fragment(pub(crate) u32);
 
 /// A fragment-sized place on the cache device, and the descriptor of what lies there.

@@ -1,16 +1,20 @@
 //! Jobs: what the host does for the cache.
 //!
 //! A host calls [`Cache::next_job`], carries the job out and hands it back with [`Cache::done`]. Any thread
-//! may do so; several may at once. Copies of writes come first, since as long as they wait reads of their
-//! blocks go to the backing device; but after some a population has its turn, as they may never end.
+//! may do so; several may at once. What the map needs comes first, as writes may wait for it, then copies of
+//! writes, since as long as they wait reads of their blocks go to the backing device; but after some a
+//! population has its turn, as they may never end. A host may have threads for each kind.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::cache::Cache;
 use crate::config::BLOCK_BYTES;
+use crate::descriptor::Recorded;
 use crate::flight::{Flight, FlightState};
+use crate::format::MAP_BLOCK_BYTES;
 use crate::ids::{FlightNumber, WorkerNumber};
+use crate::map::MapBuffer;
 use crate::planted::{self, Bug};
 use crate::validity::runs;
 
@@ -48,6 +52,12 @@ pub enum Job<'c> {
     ReadFragment(ReadFragment<'c>),
     /// Write a fragment to the cache device.
     WriteFragment(WriteFragment<'c>),
+    /// Write a block of the map to the cache device.
+    WriteMap(WriteMap<'c>),
+    /// Flush the cache device.
+    FlushCache(FlushCache<'c>),
+    /// Flush the backing device of a volume.
+    FlushBacking(FlushBacking<'c>),
 }
 
 /// Copies of what was written to a volume.
@@ -68,11 +78,32 @@ pub struct WriteFragment<'c> {
     pub(crate) number: WorkerNumber,
 }
 
+/// A block of the map.
+pub struct WriteMap<'c> {
+    pub(crate) cache: &'c Cache,
+    pub(crate) taken: MapBuffer,
+}
+
+/// A flush of the cache device.
+pub struct FlushCache<'c> {
+    pub(crate) cache: &'c Cache,
+}
+
+/// A flush of a backing device.
+pub struct FlushBacking<'c> {
+    pub(crate) cache: &'c Cache,
+    pub(crate) volume: usize,
+}
+
 impl Cache {
     /// The next job, if there is one now. `now` is the time in nanoseconds of any clock that does not go
     /// back. A host that is going to wait reads [`Cache::work`] before it asks here, and not after: what came
     /// in between would be waited for in vain.
     pub fn next_job(&self, now: u64) -> Next<'_> {
+        let map_at = match self.next_map(now) {
+            Next::Job(job) => return Next::Job(job),
+            Next::NotBefore(at) => at,
+        };
         let in_a_row = &self.control().copies_in_a_row;
         if in_a_row.get() >= COPIES_IN_A_ROW_MAX {
             in_a_row.set(0);
@@ -81,10 +112,36 @@ impl Cache {
             }
         }
         in_a_row.add(1);
-        match self.next_copy() {
-            Some(job) => Next::Job(Job::WriteBlocks(job)),
-            None => self.next_population(now),
+        if let Next::Job(job) = self.next_copy() {
+            return Next::Job(job);
         }
+        match self.next_population(now) {
+            Next::Job(job) => Next::Job(job),
+            Next::NotBefore(at) => Next::NotBefore(at.min(map_at)),
+        }
+    }
+
+    /// The next job of the map, which writes wait for: one kind alone, as [`Cache::next_job`] otherwise.
+    pub fn next_map(&self, now: u64) -> Next<'_> {
+        self.handed_out(self.next_map_job(now))
+    }
+
+    /// The next copy of a write, if there is one: one kind alone, as [`Cache::next_job`] otherwise.
+    pub fn next_copy(&self) -> Next<'_> {
+        let copy = self.next_copy_job();
+        self.handed_out(copy.map_or(Next::NotBefore(u64::MAX), |job| Next::Job(Job::WriteBlocks(job))))
+    }
+
+    /// The next step of a population: one kind alone, as [`Cache::next_job`] otherwise.
+    pub fn next_population(&self, now: u64) -> Next<'_> {
+        self.handed_out(self.next_population_job(now))
+    }
+
+    fn handed_out<'c>(&self, next: Next<'c>) -> Next<'c> {
+        if matches!(next, Next::Job(_)) {
+            self.begun();
+        }
+        next
     }
 
     /// Takes back a job that was carried out, or that a device has refused: in either case nothing of it may
@@ -98,22 +155,35 @@ impl Cache {
             Job::WriteBlocks(job) => self.copy_written(job.number, result),
             Job::ReadFragment(job) => self.fragment_read(job.number, result),
             Job::WriteFragment(job) => self.fragment_written(job.number, result),
+            Job::WriteMap(job) => self.map_written(job.taken, result),
+            Job::FlushCache(_) => self.cache_flushed(result),
+            Job::FlushBacking(job) => self.backing_flushed(job.volume, result),
         }
+        self.ended();
     }
 
     /// The flight that has waited longest of those that may be written now.
-    fn next_copy(&self) -> Option<WriteBlocks<'_>> {
+    fn next_copy_job(&self) -> Option<WriteBlocks<'_>> {
         loop {
             let number = self.lock_pools().dequeue()?;
             // Nobody else frees it, now that it is out of the queue.
             let flight = self.flight(number);
             let locked = self.lock(flight.fragment());
             assert_eq!(flight.state(), FlightState::Queued);
+            let is_recorded = self.descriptor(flight.slot()).recorded() != Recorded::Unstable;
+            if self.is_offline() {
+                flight.owed.set(0);
+            }
             if flight.owed.get() == 0 {
                 // Others have taken its blocks over, or the backing device has refused the write.
                 flight.set_state(FlightState::Written);
+                self.release_copy(&self.lock_pools(), flight);
                 self.settle(&locked, number);
+                self.stamp(self.descriptor(flight.slot()));
                 locked.leave_if_empty();
+            } else if is_recorded && !planted::is(Bug::CopyBeforeMark) {
+                // The commit that takes the mark queues it again (invariant 10).
+                flight.set_state(FlightState::Parked);
             } else if self.is_overtaking(flight) && !planted::is(Bug::CopiesOvertake) {
                 flight.set_state(FlightState::Parked);
             } else {
@@ -162,6 +232,7 @@ impl Cache {
             }
         }
         self.settle(&locked, number);
+        self.stamp(descriptor);
         locked.leave_if_empty();
     }
 }
@@ -172,6 +243,9 @@ impl<'c> Job<'c> {
             Self::WriteBlocks(job) => job.cache,
             Self::ReadFragment(job) => job.cache,
             Self::WriteFragment(job) => job.cache,
+            Self::WriteMap(job) => job.cache,
+            Self::FlushCache(job) => job.cache,
+            Self::FlushBacking(job) => job.cache,
         }
     }
 }
@@ -186,6 +260,26 @@ impl WriteBlocks<'_> {
             let bytes = blocks as usize * BLOCK_BYTES as usize;
             (offset, self.cache.copied_bytes(flight.copy_of(block) as usize, bytes))
         })
+    }
+}
+
+impl WriteMap<'_> {
+    /// Where on the cache device it goes, in bytes.
+    pub fn offset(&self) -> u64 {
+        let (map, _) = self.cache.geometry.map().expect("a cache with a map");
+        map + u64::from(self.taken.block) * MAP_BLOCK_BYTES
+    }
+
+    /// The block: 4,096 bytes.
+    pub fn data(&self) -> &[u8] {
+        self.cache.map_buffer_read(self.taken.buffer)
+    }
+}
+
+impl FlushBacking<'_> {
+    /// The volume.
+    pub fn volume(&self) -> usize {
+        self.volume
     }
 }
 

@@ -46,6 +46,8 @@
 //!                     flash[at as usize..][..bytes.len()].copy_from_slice(bytes);
 //!                 }
 //!             }
+//!             // A cache with a map has more to do; this one begins empty whenever it is made.
+//!             Job::WriteMap(_) | Job::FlushCache(_) | Job::FlushBacking(_) => {}
 //!         }
 //!         cache.done(job, Ok(()));
 //!     }
@@ -128,6 +130,12 @@ mod read;
 
 mod write;
 
+mod map;
+
+mod recovery;
+
+mod forget;
+
 mod jobs;
 
 mod population;
@@ -143,13 +151,17 @@ pub mod planted;
 pub use cache::Cache;
 pub use config::{
     BLOCK_BYTES, COPY_BYTES_MAX, Config, ConfigError, FLIGHTS_MAX, FRAGMENT_BYTES_MAX, FRAGMENT_BYTES_MIN,
-    FRAGMENTS_MAX, RECENT_FRAGMENTS, RECENT_FRAGMENTS_MAX, REFERENCES_MAX, Stage, Throttle, VOLUMES_MAX,
-    WORKERS_MAX, WriteMode,
+    FRAGMENTS_MAX, MapConfig, RECENT_FRAGMENTS, RECENT_FRAGMENTS_MAX, REFERENCES_MAX, SETTLE_MS, Stage,
+    Throttle, VOLUMES_MAX, WORKERS_MAX, WriteMode,
 };
 pub use geometry::{Geometry, MemoryUse, RequestError};
-pub use jobs::{DeviceError, Job, Next, ReadFragment, WriteBlocks, WriteFragment};
+pub use jobs::{
+    DeviceError, FlushBacking, FlushCache, Job, Next, ReadFragment, WriteBlocks, WriteFragment, WriteMap,
+};
+pub use map::{FlushToken, Health};
 pub use mezzanine_ground::region::{REGION_ALIGNMENT, Region};
 pub use read::{PIECES_MAX, Piece, ReadKind, Source};
+pub use recovery::{Recovered, Recovery};
 pub use statistics::Statistics;
 pub use throttle::Load;
 pub use write::WriteToken;

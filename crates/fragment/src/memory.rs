@@ -3,7 +3,9 @@
 
 use crate::cache::Cache;
 use crate::config::BLOCK_BYTES;
+use crate::format::MAP_BLOCK_BYTES;
 use crate::ids::WorkerNumber;
+use crate::map::MAP_BUFFERS;
 
 impl Cache {
     /// Bytes of the copy of a flight that is being written, from this place of the memory for copies on.
@@ -12,6 +14,27 @@ impl Cache {
         // once it is queued, and only the one job that writes it comes here, which lives as long as the
         // slice and is taken back by this cache alone.
         unsafe { self.region.lease(self.geometry.layout.copies + at, bytes) }
+    }
+
+    /// A buffer of the map, for who takes the records of its block before it makes the job.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) fn map_buffer_to_fill(&self, number: u32) -> &mut [u8] {
+        let at = self.map_buffer(number);
+        // SAFETY: the buffer's bit was set for the caller, who lends it once, and to nobody else, until the
+        // job that he makes of it is done.
+        unsafe { self.region.lease_mut(at, MAP_BLOCK_BYTES as usize) }
+    }
+
+    /// A buffer of the map, for the one job that writes it.
+    pub(crate) fn map_buffer_read(&self, number: u32) -> &[u8] {
+        let at = self.map_buffer(number);
+        // SAFETY: the buffer's bit is set until the job is done, and it was filled before there was a job.
+        unsafe { self.region.lease(at, MAP_BLOCK_BYTES as usize) }
+    }
+
+    fn map_buffer(&self, number: u32) -> usize {
+        assert!((number as usize) < MAP_BUFFERS);
+        self.geometry.layout.map_buffers + number as usize * MAP_BLOCK_BYTES as usize
     }
 
     /// A worker's buffer, for the one job that fills it, which is neither copied nor cloned.

@@ -25,6 +25,8 @@ states! {
         ToWrite = 3,
         /// A job writes it to the cache device.
         Writing = 4,
+        /// It waits for what lies in `slot` to leave.
+        Evicting = 5,
     }
 }
 
@@ -38,6 +40,8 @@ pub(crate) struct Worker {
     pub(crate) version: Word,
     pub(crate) fragment: Small,
     pub(crate) slot: Small,
+    /// How often in a row populations of the fragment have come to nothing.
+    pub(crate) failures: Small,
 }
 
 /// Zero is: nothing was missed, and nobody populates.
@@ -50,6 +54,8 @@ pub(crate) struct Planner {
     pub(crate) passed: Word,
     /// How many misses were noted.
     pub(crate) notes: Word,
+    /// The latest time that the host has said.
+    pub(crate) now: Word,
     pub(crate) window: Window,
     workers: [Worker; WORKERS_MAX as usize],
 }

@@ -81,6 +81,38 @@ bugs! {
         /// A cache takes back what another one has handed out.
         ForeignTaken,
     }
+    10: {
+        /// A write is sent before the mark of its fragment is durable.
+        WriteBeforeMark,
+        /// The copy of a write is.
+        CopyBeforeMark,
+        /// A fragment leaves, and its slot is another one's, though its record still counts.
+        LeavesBeforeRecord,
+        /// A mark that was made after its block was taken for a commit is durable with that.
+        LateMarkCommitted,
+        /// Marks are durable when they are written, without a flush.
+        MarkUnflushed,
+        /// A record counts before the data in its slot are durable.
+        RecordBeforeData,
+        /// A record counts before the backing device has durably what the slot has.
+        RecordBeforeBacking,
+        /// A record counts though its fragment is being written to.
+        StableUnderWrites,
+        /// After a flush that has failed the next one counts for all that was written before.
+        FailedFlushBelieved,
+        /// Recovery uses fragments that may have been written to.
+        UnstableRecovered,
+        /// Recovery believes what it has read without a flush of the cache device.
+        RecoveryUnflushed,
+        /// Recovery forgets records that it could not read.
+        UnreadForgotten,
+        /// Recovery takes records of another cache for its own.
+        CacheUnchecked,
+        /// Recovery takes records of a volume that was detached for those of another one.
+        VolumeUnchecked,
+        /// A cache that is offline is read from.
+        OfflineRead,
+    }
 }
 
 #[cfg(feature = "planted")]

@@ -94,6 +94,13 @@ impl LockedPools<'_> {
         Some(Slot(slot))
     }
 
+    /// Takes all slots, each of which is given back by itself.
+    pub(crate) fn take_all_slots(&self) {
+        let slots = self.cache.geometry.slots();
+        self.pools.fresh_slots.set(slots);
+        self.pools.used_slots.set(slots);
+    }
+
     pub(crate) fn give_slot(&self, slot: Slot) {
         self.cache.descriptor(slot).flights.set(self.pools.free_slots.get());
         self.pools.free_slots.set(Some(slot.0));

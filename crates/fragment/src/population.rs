@@ -19,14 +19,17 @@ enum Begun {
     Job(WorkerNumber),
     /// It goes to sleep again.
     Nothing,
+    /// It waits until a fragment has left.
+    Leaving,
     /// It is not done looking.
     Again,
 }
 
 impl Cache {
     /// A population's next step, or when there may be one.
-    pub(crate) fn next_population(&self, now: u64) -> Next<'_> {
+    pub(crate) fn next_population_job(&self, now: u64) -> Next<'_> {
         let planner = self.lock_planner();
+        planner.planner.now.raise(now);
         for number in planner.workers() {
             if planner.worker(number).state.get() != WorkerState::ToWrite {
                 continue;
@@ -40,6 +43,9 @@ impl Cache {
         }
         let mut stage = None;
         let mut next = u64::MAX;
+        if self.is_quiescing() || self.is_offline() {
+            return Next::NotBefore(next);
+        }
         for number in planner.workers() {
             let worker = planner.worker(number);
             match worker.state.get() {
@@ -48,7 +54,8 @@ impl Cache {
                     next = next.min(worker.ready_at.get());
                     continue;
                 }
-                WorkerState::Resting | WorkerState::Ended => {}
+                WorkerState::Evicting if self.descriptor(Slot(worker.slot.get())).is_leaving() => continue,
+                WorkerState::Resting | WorkerState::Ended | WorkerState::Evicting => {}
             }
             // Only somebody who is awake looks at the state of the cache.
             let stage = *stage.get_or_insert_with(|| planner.stage());
@@ -60,7 +67,8 @@ impl Cache {
                     Begun::Job(number) => {
                         return Next::Job(Job::ReadFragment(ReadFragment { cache: self, number }));
                     }
-                    Begun::Nothing => {}
+                    Begun::Nothing => worker.state.set(WorkerState::Resting),
+                    Begun::Leaving => continue,
                     Begun::Again => return Next::NotBefore(now),
                 }
             }
@@ -107,12 +115,18 @@ impl LockedPlanner<'_> {
         if number.0 >= stage.workers.min(self.cache.population_workers()) {
             return Begun::Nothing;
         }
-        let Some(fragment) = self.hottest() else {
+        let Some(fragment) = self.hottest(self.planner.now.get()) else {
             return Begun::Nothing;
         };
         if self.cache.control().pools.used_slots() == self.cache.geometry.slots() {
             match self.sweep() {
                 Swept::Freed => {}
+                Swept::Leaving(slot) => {
+                    let worker = self.worker(number);
+                    worker.slot.set(slot.0);
+                    worker.state.set(WorkerState::Evicting);
+                    return Begun::Leaving;
+                }
                 Swept::Further => return Begun::Again,
                 Swept::Nothing => return Begun::Nothing,
             }
@@ -134,7 +148,7 @@ impl LockedPlanner<'_> {
         worker.version.set(self.cache.descriptor(slot).version.get());
         worker.state.set(WorkerState::Reading);
         drop(locked);
-        self.forget(fragment);
+        worker.failures.set(self.take(fragment));
         self.cache.counters().populations_begun.count(1);
         Begun::Job(number)
     }
@@ -164,6 +178,7 @@ impl LockedPlanner<'_> {
                     bitmap.invert(blocks);
                 }
                 descriptor.set_state(SlotState::Cached);
+                self.cache.stamp(descriptor);
                 counters.populations_done.count(1);
                 counters.populations_with_holes.count(u64::from(!same));
             }
@@ -172,6 +187,7 @@ impl LockedPlanner<'_> {
         let ended =
             if result.is_err() { &counters.populations_failed } else { &counters.populations_aborted };
         ended.count(1);
+        self.put_off(fragment, worker.failures.get());
         if is_mine && result.is_err() && worker.state.get() == WorkerState::Writing {
             locked.unmap_refused(slot);
         } else if is_mine {

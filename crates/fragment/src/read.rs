@@ -5,6 +5,7 @@ use crate::config::BLOCK_BYTES;
 use crate::descriptor::SlotState;
 use crate::geometry::{Part, RequestError};
 use crate::ids::{CacheId, Slot};
+use crate::map::Because;
 use crate::planted::{self, Bug};
 use crate::shard::{Locked, Place};
 use crate::statistics::Event;
@@ -96,6 +97,13 @@ impl Cache {
             return Ok(ReadKind::Hit);
         }
         let mut plan = Plan { cache: self.id, pieces, cached: 0 };
+        if self.goes_past() {
+            self.counters().bypass_read_offline.count(1);
+            plan.backing(volume, offset, bytes);
+            self.counters().read_bytes_backing.count(bytes);
+            self.count(Event::ReadMiss);
+            return Ok(ReadKind::Miss);
+        }
         for part in self.geometry.parts(volume, offset, bytes) {
             if self.read_part(volume, &part, &mut plan) {
                 self.note_miss(part.fragment);
@@ -171,7 +179,9 @@ impl Cache {
         self.assert_own(piece.cache, "a piece");
         let counts = match piece.source {
             Source::Backing => true,
-            Source::Cache(_) => planted::is(Bug::ReadUnconfirmed) || self.still_there(piece, |_, _| {}),
+            Source::Cache(_) => {
+                planted::is(Bug::ReadUnconfirmed) || (self.still_there(piece, |_, _| {}) && !self.goes_past())
+            }
         };
         if !counts {
             self.counters().bypass_read_unconfirmed.count(1);
@@ -190,6 +200,10 @@ impl Cache {
             self.counters().bypass_read_failed.count(1);
             self.still_there(piece, |locked, part| {
                 self.validity(piece.slot).clear(part.touched());
+                // Its record has them valid.
+                let descriptor = self.descriptor(piece.slot);
+                self.want_unstable(piece.slot, descriptor, Because::Leaves);
+                self.stamp(descriptor);
                 locked.leave_if_empty();
             });
         }

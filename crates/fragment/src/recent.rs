@@ -20,6 +20,12 @@ pub(crate) struct Candidate {
     heat: Small,
     /// The number of the fragment's last miss.
     last: Word,
+    /// Not to be populated before this time, in nanoseconds of the host's clock.
+    not_before: Word,
+    /// How often in a row its population has ended without anything.
+    failures: Small,
+    /// 1 since it was passed over for writes.
+    deferred: Small,
 }
 shared!(Candidate);
 
@@ -28,15 +34,22 @@ impl Candidate {
         self.fragment.set(None);
         self.heat.set(0);
         self.last.set(0);
+        self.not_before.set(0);
+        self.failures.set(0);
+        self.deferred.set(0);
     }
 }
+
+/// After a population that came to nothing a fragment is left alone for a period of the last stage, and for
+/// twice as long after each further one in a row: so many times.
+const DOUBLED_MAX: u32 = 8;
 
 impl Cache {
     /// A request has missed the fragment. If somebody else is at the list the miss is not noted: a request
     /// never waits for it.
     pub(crate) fn note_miss(&self, fragment: Fragment) {
         // What ends a volume may be less than a block.
-        if self.geometry.blocks_of(fragment) == 0 {
+        if self.geometry.blocks_of(fragment) == 0 || self.has_failed(self.geometry.volume_of(fragment)) {
             return;
         }
         match self.try_lock_planner() {
@@ -49,8 +62,7 @@ impl Cache {
     /// bytes and heat of each.
     pub fn candidates(&self) -> Vec<(usize, u64, u32)> {
         let planner = self.lock_planner();
-        let mut all: Vec<_> =
-            planner.candidates().iter().filter(|one| one.fragment.get().is_some()).collect();
+        let mut all: Vec<_> = planner.candidates().iter().filter(|one| one.heat.get() > 0).collect();
         all.sort_by_key(|one| std::cmp::Reverse(one.last.get()));
         let shown = |one: &&Candidate| {
             let fragment = Fragment(one.fragment.get()?);
@@ -68,38 +80,58 @@ impl<'c> LockedPlanner<'c> {
     }
 
     fn note(&self, fragment: Fragment) {
-        let number = self.planner.notes.bump(1) + 1;
+        let place = self.place_of(fragment);
+        place.heat.set(place.heat.get().saturating_add(1));
+        place.last.set(self.planner.notes.bump(1) + 1);
+    }
+
+    /// The fragment's place in the list, which is the oldest one's if it has none.
+    fn place_of(&self, fragment: Fragment) -> &'c Candidate {
         let candidates = self.candidates();
         let found = candidates.iter().find(|one| one.fragment.get() == Some(fragment.0));
-        let place = match found {
-            Some(place) => place,
-            None => {
-                // Empty places have the lowest number.
-                let oldest = candidates.iter().min_by_key(|one| one.last.get());
-                let place = oldest.expect("there is a place for at least one");
-                place.fragment.set(Some(fragment.0));
-                place.heat.set(0);
-                place
-            }
-        };
-        place.heat.set(place.heat.get().saturating_add(1));
-        place.last.set(number);
+        found.unwrap_or_else(|| {
+            // Empty places have the lowest number.
+            let oldest = candidates.iter().min_by_key(|one| one.last.get());
+            let place = oldest.expect("there is a place for at least one");
+            place.clear();
+            place.fragment.set(Some(fragment.0));
+            place
+        })
+    }
+
+    /// The fragment's population has come to nothing: it is not tried again at once, however hot it is.
+    /// `failures` is how often in a row that was so before.
+    pub(crate) fn put_off(&self, fragment: Fragment, failures: u32) {
+        let place = self.place_of(fragment);
+        let period_ms = self.cache.geometry.config().throttle.stages[2].period_ms;
+        let wait = (u64::from(period_ms) * 1_000_000) << failures.min(DOUBLED_MAX);
+        place.not_before.set(self.planner.now.get().saturating_add(wait));
+        place.failures.set(failures.saturating_add(1));
+        place.last.set(self.planner.notes.bump(1) + 1);
     }
 
     /// The hottest candidate that can be populated now; of equally hot ones the one that was missed last.
-    pub(crate) fn hottest(&self) -> Option<Fragment> {
+    pub(crate) fn hottest(&self, now: u64) -> Option<Fragment> {
         let mut hottest: Option<(u32, u64, Fragment)> = None;
         for one in self.candidates() {
-            let Some(fragment) = one.fragment.get().map(Fragment) else {
+            // One that was put off is of interest when it was missed since.
+            let Some(fragment) = one.fragment.get().map(Fragment).filter(|_| one.heat.get() > 0) else {
                 continue;
             };
+            if self.cache.has_failed(self.cache.geometry.volume_of(fragment)) {
+                one.clear();
+                continue;
+            }
             // Without the shard's lock: whoever is about to populate it looks again.
             match self.cache.entry(fragment).place() {
                 Place::At(_) => one.clear(),
                 Place::Absent { writes } if writes > 0 && !planted::is(Bug::PopulationBesideWrites) => {
-                    self.cache.counters().populations_deferred.count(1);
+                    self.cache.counters().populations_deferred.count(u64::from(one.deferred.get() == 0));
+                    one.deferred.set(1);
                 }
+                Place::Absent { .. } if one.not_before.get() > now => {}
                 Place::Absent { .. } => {
+                    one.deferred.set(0);
                     let (heat, last) = (one.heat.get(), one.last.get());
                     if hottest.is_none_or(|found| (found.0, found.1) < (heat, last)) {
                         hottest = Some((heat, last, fragment));
@@ -110,11 +142,13 @@ impl<'c> LockedPlanner<'c> {
         hottest.map(|found| found.2)
     }
 
-    /// The fragment is populated: its heat is forgotten.
-    pub(crate) fn forget(&self, fragment: Fragment) {
+    /// The fragment is populated: its heat is forgotten. How often in a row that has come to nothing.
+    pub(crate) fn take(&self, fragment: Fragment) -> u32 {
         let found = self.candidates().iter().find(|one| one.fragment.get() == Some(fragment.0));
-        if let Some(one) = found {
+        found.map_or(0, |one| {
+            let failures = one.failures.get();
             one.clear();
-        }
+            failures
+        })
     }
 }

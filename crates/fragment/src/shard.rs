@@ -9,8 +9,9 @@
 use mezzanine_ground::lock::{Guard, SpinLock};
 
 use crate::cache::{Cache, OWNER};
-use crate::descriptor::{Descriptor, SlotState};
+use crate::descriptor::{Descriptor, Recorded, SlotState};
 use crate::ids::{Fragment, Slot};
+use crate::map::Because;
 use crate::planted::{self, Bug};
 use crate::small::Small;
 use crate::validity::Validity;
@@ -129,6 +130,7 @@ impl<'c> Locked<'c> {
             writes == 0 || planted::is(Bug::PopulationBesideWrites),
             "invariant 4: nobody writes to a fragment whose population begins"
         );
+        assert_eq!(descriptor.recorded(), Recorded::Unstable, "invariant 10: a slot's record goes first");
         descriptor.writes.set(writes);
         descriptor.untracked.set(writes);
         assert!(!self.cache.validity(slot).any(0..self.cache.geometry.fragment_blocks()));
@@ -136,7 +138,47 @@ impl<'c> Locked<'c> {
         descriptor.set_fragment(Some(self.fragment));
         descriptor.incarnation.bump(1);
         descriptor.begin_references();
+        descriptor.set_patience(0);
+        self.cache.count_unstable(slot, 1);
         self.entry.set(Place::At(slot));
+    }
+
+    /// Gives the fragment the slot in which a record says that it is, stable and with these blocks.
+    pub(crate) fn restore(&self, slot: Slot) {
+        let descriptor = self.cache.descriptor(slot);
+        descriptor.set_state(SlotState::Cached);
+        descriptor.set_recorded(Recorded::Stable);
+        descriptor.set_fragment(Some(self.fragment));
+        descriptor.begin_references();
+        self.entry.set(Place::At(slot));
+    }
+
+    /// Takes back [`Self::restore`]: another record says the same of another slot.
+    pub(crate) fn unrestore(&self, slot: Slot) {
+        let descriptor = self.cache.descriptor(slot);
+        self.cache.validity(slot).clear(0..self.cache.geometry.fragment_blocks());
+        descriptor.set_state(SlotState::Free);
+        descriptor.set_fragment(None);
+        self.entry.set(Place::Absent { writes: 0 });
+    }
+
+    /// Has the fragment leave that nobody uses: now, or, if its record counts, as soon as that does not any
+    /// more (invariant 10). Whether it is gone.
+    pub(crate) fn leave(&self, slot: Slot) -> bool {
+        let descriptor = self.cache.descriptor(slot);
+        if descriptor.recorded() != Recorded::Unstable {
+            if !planted::is(Bug::LeavesBeforeRecord) {
+                descriptor.set_leaving(true);
+                self.cache.want_unstable(slot, descriptor, Because::Leaves);
+                return false;
+            }
+            if descriptor.recorded() == Recorded::Stable {
+                self.cache.count_unstable(slot, 1);
+            }
+            descriptor.set_recorded(Recorded::Unstable);
+        }
+        self.unmap(slot);
+        true
     }
 
     /// Takes the slot from the fragment. Nothing may be on its way into the slot.
@@ -155,6 +197,8 @@ impl<'c> Locked<'c> {
     fn separate(&self, slot: Slot) {
         let descriptor = self.cache.descriptor(slot);
         assert_eq!(self.place(), Place::At(slot), "invariant 1: table and descriptors agree");
+        assert_eq!(descriptor.recorded(), Recorded::Unstable, "invariant 10: its record goes first");
+        self.cache.count_unstable(slot, -1);
         self.cache.validity(slot).clear(0..self.cache.geometry.fragment_blocks());
         // Those who write to the fragment now end when it is elsewhere.
         self.entry.set(Place::Absent { writes: descriptor.writes.get() });
@@ -172,10 +216,10 @@ impl<'c> Locked<'c> {
             return;
         };
         let blocks = 0..self.cache.geometry.fragment_blocks();
-        let is_used = descriptor.writes.get() > 0 || descriptor.flights.get().is_some();
-        if !is_used && !self.cache.validity(slot).any(blocks) {
-            self.unmap(slot);
+        let is_empty = !descriptor.is_used() && !self.cache.validity(slot).any(blocks);
+        if is_empty && !descriptor.is_leaving() {
             self.cache.counters().fragments_emptied.count(1);
+            self.leave(slot);
         }
     }
 }

@@ -9,6 +9,8 @@ pub(crate) enum Event {
     ReadPartial,
     ReadMiss,
     Write,
+    Begun,
+    Ended,
 }
 
 macro_rules! counters {
@@ -58,6 +60,8 @@ counters! {
         /// Parts of writes that are on their way to the cache device, and parts of writes and discards
         /// without a copy that are on their way to a backing device.
         flights_used,
+        /// Fragments in the cache, and on their way there, that a crash would lose.
+        unstable,
         /// Blocks of memory that hold copies of writes.
         copy_blocks_used,
         /// Reads all of which the cache had.
@@ -82,6 +86,10 @@ counters! {
         bypass_read_invalid,
         /// Reads that would have changed between the devices too often.
         bypass_read_scattered,
+        /// Reads of a cache that is offline.
+        bypass_read_offline,
+        /// Writes and discards of a cache that is offline.
+        bypass_write_offline,
         /// Pieces whose blocks changed while they were read from the cache device.
         bypass_read_unconfirmed,
         /// Pieces that the cache device did not give back.
@@ -143,6 +151,22 @@ counters! {
         evictions,
         /// Fragments that left since none of their blocks was valid.
         fragments_emptied,
+        /// Of all that left, those that had to wait for their record.
+        fragments_left,
+        /// Fragments whose record was made one that does not count.
+        marks,
+        /// Writes and discards that had to wait for such a record.
+        writes_waited,
+        /// Fragments whose record was made one that counts.
+        settled,
+        /// Blocks of the map that were written.
+        map_blocks_written,
+        /// Times that the cache device was flushed for the map.
+        map_commits,
+        /// Blocks of the map and flushes that the cache device refused.
+        map_failed,
+        /// Flushes that a backing device refused.
+        backing_flushes_failed,
     }
 }
 

@@ -85,6 +85,20 @@ impl Validity<'_> {
         (first, blocks.end)
     }
 
+    /// Writes all bits, in the form of a record.
+    pub(crate) fn store(&self, bytes: &mut [u8]) {
+        for (word, place) in self.0.iter().zip(bytes.chunks_exact_mut(8)) {
+            place.copy_from_slice(&word.get().to_le_bytes());
+        }
+    }
+
+    /// Reads all bits from the form of a record.
+    pub(crate) fn load(&self, bytes: &[u8]) {
+        for (word, eight) in self.0.iter().zip(bytes.chunks_exact(8)) {
+            word.set(u64::from_le_bytes(eight.try_into().expect("eight bytes")));
+        }
+    }
+
     pub(crate) fn count(&self) -> u32 {
         self.0.iter().map(|word| word.get().count_ones()).sum()
     }

@@ -16,6 +16,7 @@ use crate::flights::Chain;
 use crate::geometry::{Part, RequestError};
 use crate::ids::{CacheId, FlightNumber, Fragment, Slot};
 use crate::jobs::DeviceError;
+use crate::map::Because;
 use crate::planted::{self, Bug};
 use crate::shard::{Locked, Place};
 use crate::statistics::Event;
@@ -30,6 +31,17 @@ pub struct WriteToken {
     bytes: u64,
     /// The first of the request's flights.
     flights: Option<FlightNumber>,
+    waits_for: u64,
+    /// It began while the cache was offline: nothing is known of it.
+    is_past: bool,
+}
+
+impl WriteToken {
+    /// It may be sent to the backing device when [`Cache::marks_durable`] has reached this number, and not
+    /// before (invariant 10). 0, as it nearly always is: at once.
+    pub fn waits_for(&self) -> u64 {
+        self.waits_for
+    }
 }
 
 /// Why no copy is made of a part of a write, or not of all of it.
@@ -85,10 +97,17 @@ impl Cache {
         data: Option<&[u8]>,
     ) -> Result<WriteToken, RequestError> {
         self.geometry.check_request(volume, offset, bytes)?;
+        self.begun();
+        if self.is_offline() {
+            self.counters().bypass_write_offline.count(1);
+            let (cache, flights) = (self.id, None);
+            return Ok(WriteToken { cache, volume, offset, bytes, flights, waits_for: 0, is_past: true });
+        }
         let mut all = Chain::default();
-        let mut at = 0;
+        let (mut at, mut waits_for) = (0, 0);
         for part in self.geometry.parts(volume, offset, bytes) {
-            let chain = self.begin_part(&part, data.is_some());
+            let (chain, mark) = self.begin_part(&part, data.is_some());
+            waits_for = mark.max(waits_for);
             let length = (part.end - part.start) as usize;
             if let Some(data) = data {
                 self.copy(&chain, &part, &data[at..at + length]);
@@ -96,12 +115,16 @@ impl Cache {
             at += length;
             all.append(self, chain);
         }
-        Ok(WriteToken { cache: self.id, volume, offset, bytes, flights: all.first })
+        if waits_for > self.marks_durable() {
+            self.counters().writes_waited.count(1);
+        }
+        let (cache, flights) = (self.id, all.first);
+        Ok(WriteToken { cache, volume, offset, bytes, flights, waits_for, is_past: false })
     }
 
     /// Takes validity from the blocks of a part, and prepares flights if there is a copy to make. Those that
-    /// have a copy are `Filling`.
-    fn begin_part(&self, part: &Part, is_write: bool) -> Chain {
+    /// have a copy are `Filling`. With them the commit that the part has to wait for.
+    fn begin_part(&self, part: &Part, is_write: bool) -> (Chain, u64) {
         let counters = self.counters();
         let locked = self.lock(part.fragment);
         let slot = match locked.place() {
@@ -114,7 +137,7 @@ impl Cache {
                         self.note_miss(part.fragment);
                     }
                 }
-                return Chain::default();
+                return (Chain::default(), 0);
             }
             Place::At(slot) => slot,
         };
@@ -136,8 +159,9 @@ impl Cache {
             if planted::is(Bug::AbortedSlotReused) {
                 locked.unmap(slot);
             }
-            return Chain::default();
+            return (Chain::default(), 0);
         }
+        let mark = self.want_unstable(slot, descriptor, Because::Write);
         if is_write {
             descriptor.refer();
         }
@@ -154,7 +178,7 @@ impl Cache {
             descriptor.untracked.raise(1);
         }
         self.count_prepared(&prepared);
-        prepared.chain
+        (prepared.chain, mark)
     }
 
     fn count_prepared(&self, prepared: &Prepared) {
@@ -263,7 +287,7 @@ impl Cache {
     }
 
     /// Blocks are written anew or discarded: earlier writes do not make them valid any more.
-    fn supersede(&self, descriptor: &Descriptor, blocks: &Range<u32>) {
+    pub(crate) fn supersede(&self, descriptor: &Descriptor, blocks: &Range<u32>) {
         let owing = self.flights(descriptor).map(|number| self.flight(number));
         for flight in owing.filter(|flight| flight.owed.get() != 0) {
             let taken = flight.owed.get() & flight.bits(blocks);
@@ -296,12 +320,13 @@ impl Cache {
     /// # Panics
     /// If the write is another cache's.
     pub fn write_end(&self, token: WriteToken, result: Result<(), DeviceError>) {
-        let WriteToken { cache, volume, offset, bytes, mut flights } = token;
+        let WriteToken { cache, volume, offset, bytes, mut flights, is_past, .. } = token;
         self.assert_own(cache, "a write");
+        self.ended();
         if result.is_err() {
             self.counters().backing_failed.count(1);
         }
-        for part in self.geometry.parts(volume, offset, bytes) {
+        for part in self.geometry.parts(volume, offset, if is_past { 0 } else { bytes }) {
             let locked = self.lock(part.fragment);
             let slot = match locked.place() {
                 Place::Absent { writes } => {
@@ -321,6 +346,7 @@ impl Cache {
             if !is_tracked {
                 descriptor.untracked.lower(1);
             }
+            self.stamp(descriptor);
             locked.leave_if_empty();
         }
     }

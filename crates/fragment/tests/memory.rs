@@ -1,6 +1,7 @@
 //! How much memory a cache takes: the figures of the paper's sections 3.4 and 3.6, and ours beside them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use mezzanine_fragment::format::Superblock;
 use mezzanine_fragment::{Cache, Config, Geometry};
 use mezzanine_ground::region::LastingMemory;
 
@@ -48,8 +49,30 @@ fn everything_else_is_bounded() {
         assert_eq!(memory.in_flight, 2048 * 64);
         assert!(memory.other <= 32 * KIB, "{memory:?}");
         let named = [memory.table, memory.descriptors, memory.population_buffers, memory.copy_buffers];
-        let sum = named.iter().sum::<u64>() + memory.in_flight + memory.other;
+        let sum = named.iter().sum::<u64>() + memory.in_flight + memory.map + memory.other;
         assert_eq!((sum, memory.total), (memory.total, geometry(cache, source).region_bytes() as u64));
+    }
+}
+
+/// A map takes a quarter of a byte for each fragment of a mebibyte, and 16 blocks; without one there are only
+/// the 32 bytes of each volume.
+#[test]
+fn a_map_takes_next_to_nothing() {
+    let with_map = |cache: u64| {
+        let empty = Superblock::new([1; 16], cache, MIB).unwrap();
+        let superblock = empty.with_volume([2; 16], "volume", TIB, [0; 64]).unwrap();
+        superblock.config().geometry().unwrap()
+    };
+    assert_eq!(geometry(TIB, TIB).memory().map, 32);
+    for (cache, most) in [(GIB, 68 * KIB), (16 * TIB, 4 * MIB + 68 * KIB)] {
+        let geometry = with_map(cache);
+        let memory = geometry.memory();
+        assert!(memory.map <= most, "{memory:?}");
+        assert!(memory.other <= 32 * KIB, "{memory:?}");
+        assert_eq!((memory.per_cached_fragment, memory.per_source_fragment), (72, 4));
+        let (offset, bytes) = geometry.map().unwrap();
+        assert_eq!(bytes, u64::from(geometry.slots()).div_ceil(64) * 4096);
+        assert!(offset + bytes <= geometry.data_offset());
     }
 }
 

@@ -39,6 +39,15 @@ fn everything_happens() {
     let never: Vec<_> = sums.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
     // One thread never finds a list in use; blocks that are valid are seldom scattered so, and only a few
     // writes are under way at a time.
-    let rare = ["bypass_read_scattered", "bypass_write_crowded", "misses_unnoted"];
+    // Failures of the map and offline caches are the business of other tests.
+    let rare = [
+        "bypass_read_scattered",
+        "bypass_write_crowded",
+        "misses_unnoted",
+        "bypass_read_offline",
+        "bypass_write_offline",
+        "map_failed",
+        "backing_flushes_failed",
+    ];
     assert!(never.iter().all(|name| rare.contains(name)), "{sums:#?}");
 }

@@ -16,6 +16,9 @@ const BY_HAND: Bug = Bug::FailureUnseenByReaders;
 /// Noticed elsewhere: by `foreign`, which has two caches, and by `failures`, as nothing is stale for it.
 const ELSEWHERE: [Bug; 2] = [Bug::ForeignTaken, Bug::RefusedSlotFree];
 
+/// From this invariant on they are those of the map, which `crash` notices.
+const OF_MAP: u32 = 10;
+
 const STEPS: u64 = 6000;
 /// Seeds within which each is noticed; the last to be noticed needs 7.
 const SEEDS_MAX: u64 = 60;
@@ -43,7 +46,8 @@ fn noticed(bug: Bug) -> Option<(u64, String)> {
 #[test]
 fn every_fault_is_noticed() {
     let mut unnoticed = Vec::new();
-    for &bug in Bug::ALL.iter().filter(|&&bug| bug != BY_HAND && !ELSEWHERE.contains(&bug)) {
+    let here = |bug: &&Bug| **bug != BY_HAND && !ELSEWHERE.contains(bug) && bug.invariant() < OF_MAP;
+    for &bug in Bug::ALL.iter().filter(here) {
         match noticed(bug) {
             Some((seed, how)) => println!("{bug:?} (invariant {}): seed {seed}: {how}", bug.invariant()),
             None => unnoticed.push(bug),

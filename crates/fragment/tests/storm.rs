@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use mezzanine_fragment::{Cache, Config, Job, Next, Piece, Source, Stage};
+use mezzanine_fragment::{Cache, Config, Job, MapConfig, Next, Piece, Source, Stage};
 use mezzanine_ground::random::Random;
 
 const BLOCK: u64 = 4096;
@@ -16,6 +16,8 @@ const BLOCK: u64 = 4096;
 const FRAGMENT_BLOCKS: u64 = 32;
 const FRAGMENTS: u64 = 4;
 const WRITERS: u64 = 2;
+/// Bytes of the map.
+const MAP: u64 = 4096;
 /// Miri is some thousand times slower.
 const WRITES: u64 = if cfg!(miri) { 10 } else { 500 };
 
@@ -45,7 +47,10 @@ fn owner(block: u64) -> Option<u64> {
 impl World {
     fn new() -> Self {
         let fragment = FRAGMENT_BLOCKS * BLOCK;
-        let mut config = Config::new(2 * fragment, &[FRAGMENTS * fragment]);
+        let mut config = Config::new(2 * fragment + MAP, &[FRAGMENTS * fragment]);
+        config.data_offset = MAP;
+        config.map =
+            Some(MapConfig { cache_id: [1; 16], epoch: 1, volume_numbers: vec![1], offset: 0, settle_ms: 4 });
         config.fragment_bytes = fragment;
         config.copy_bytes = 32 * BLOCK;
         config.flights = 16;
@@ -56,7 +61,7 @@ impl World {
         Self {
             cache: Cache::heap(config.geometry().unwrap()),
             backing: atomics(FRAGMENTS * FRAGMENT_BLOCKS),
-            flash: atomics(2 * FRAGMENT_BLOCKS),
+            flash: atomics(2 * FRAGMENT_BLOCKS + MAP / BLOCK),
             begun: atomics(FRAGMENTS * FRAGMENT_BLOCKS),
             ended: atomics(FRAGMENTS * FRAGMENT_BLOCKS),
             now: AtomicU64::new(0),
@@ -87,6 +92,9 @@ impl World {
             } else {
                 self.cache.write_begin(0, first * BLOCK, &value.to_le_bytes().repeat(bytes / 8)).unwrap()
             };
+            while token.waits_for() > self.cache.marks_durable() {
+                std::thread::yield_now();
+            }
             for block in blocks.clone() {
                 self.backing[block as usize].store(value, SeqCst);
             }
@@ -101,10 +109,10 @@ impl World {
         }
     }
 
-    /// Populations, evictions, blocks that copies made valid, reads that hit.
-    fn has_done(&self) -> [u64; 4] {
+    /// Populations, evictions, blocks that copies made valid, reads that hit, fragments that settled.
+    fn has_done(&self) -> [u64; 5] {
         let found = self.cache.statistics();
-        [found.populations_done, found.evictions, found.blocks_validated, found.reads_hit]
+        [found.populations_done, found.evictions, found.blocks_validated, found.reads_hit, found.settled]
     }
 
     fn read(&self) {
@@ -150,6 +158,8 @@ impl World {
                 write.writes().for_each(|(offset, bytes)| self.set_flash(offset, bytes))
             }
             Job::WriteFragment(write) => self.set_flash(write.offset(), write.data()),
+            Job::WriteMap(write) => self.set_flash(write.offset(), write.data()),
+            Job::FlushCache(_) | Job::FlushBacking(_) => {}
             Job::ReadFragment(read) => {
                 let first = read.offset() / BLOCK;
                 for (at, bytes) in read.buffer().chunks_exact_mut(BLOCK as usize).enumerate() {
@@ -202,5 +212,5 @@ fn threads_never_read_what_is_stale() {
         }
     }
     let did = world.has_done();
-    println!("{valid} blocks are valid; populations, evictions, blocks validated, hits: {did:?}");
+    println!("{valid} blocks are valid; populations, evictions, blocks validated, hits, settled: {did:?}");
 }

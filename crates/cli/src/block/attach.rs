@@ -347,6 +347,7 @@ fn check(
 /// The running cache. It begins empty.
 fn start(args: &AttachArgs, volumes: &[Volume], cache: &CacheDevice) -> Result<BlockCache, Failure> {
     let mut config = cache.superblock.config();
+    config.map = None;
     config.write_mode = args.write_mode;
     config.population_workers = args.population_workers;
     let geometry = config.geometry().map_err(|error| Failure::refused(cache.path.display(), error))?;

@@ -12,6 +12,8 @@ mod superblock;
 
 mod volume;
 
+pub(crate) use record::record_bytes;
+
 pub use layout::{DeviceLayout, MAP_BLOCK_BYTES, MAP_OFFSET};
 pub use record::{BITMAP_AT, Record, RecordState};
 pub use superblock::{

@@ -10,7 +10,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 use super::layout::DeviceLayout;
 use super::volume::{ENTRY_BYTES, VolumeEntry};
 use super::{FORMAT_VERSION, FormatError};
-use crate::config::{Config, ConfigError, VOLUMES_MAX};
+use crate::config::{Config, ConfigError, MapConfig, SETTLE_MS, VOLUMES_MAX};
 
 /// Most bytes of one copy, with all volumes that there can be.
 pub const SUPERBLOCK_BYTES_MAX: usize = HEADER_BYTES + VOLUMES_MAX * ENTRY_BYTES;
@@ -112,12 +112,19 @@ impl Superblock {
         Some(without)
     }
 
-    /// The parameters of the cache: the paper's, on this device with these volumes.
+    /// The parameters of the cache: the paper's, on this device with these volumes, and with its map.
     pub fn config(&self) -> Config {
         let volumes: Vec<u64> = self.volumes.iter().map(|volume| volume.bytes).collect();
         let mut config = Config::new(self.layout.cache_bytes, &volumes);
         config.fragment_bytes = self.layout.fragment_bytes;
         config.data_offset = self.layout.data_offset;
+        config.map = Some(MapConfig {
+            cache_id: self.cache_id,
+            epoch: self.epoch,
+            volume_numbers: self.volumes.iter().map(|volume| volume.number).collect(),
+            offset: self.layout.map_offset,
+            settle_ms: SETTLE_MS,
+        });
         config
     }
 

@@ -30,6 +30,11 @@ pub(crate) fn carry_out(job: &mut Job<'_>, backing: &[Vec<u8>], flash: &mut [u8]
             let bytes = write.data();
             flash[write.offset() as usize..][..bytes.len()].copy_from_slice(bytes);
         }
+        Job::WriteMap(write) => {
+            let bytes = write.data();
+            flash[write.offset() as usize..][..bytes.len()].copy_from_slice(bytes);
+        }
+        Job::FlushCache(_) | Job::FlushBacking(_) => {}
     }
 }
 
@@ -72,6 +77,11 @@ impl Host {
 
     pub(crate) fn write(&mut self, volume: usize, offset: u64, data: &[u8]) {
         let token = self.cache.write_begin(volume, offset, data).unwrap();
+        while token.waits_for() > self.cache.marks_durable() {
+            let Next::Job(mut job) = self.cache.next_map(self.now) else { panic!("the mark is under way") };
+            carry_out(&mut job, &self.backing, &mut self.flash);
+            self.cache.done(job, Ok(()));
+        }
         self.backing[volume][offset as usize..][..data.len()].copy_from_slice(data);
         self.cache.write_end(token, Ok(()));
     }
@@ -79,18 +89,19 @@ impl Host {
     /// Does all jobs that there are now; how many there were of each kind: copies, fragments read, fragments
     /// written.
     pub(crate) fn work(&mut self) -> [usize; 3] {
-        let mut done = [0; 3];
+        let mut done = [0; 4];
         while let Next::Job(mut job) = self.cache.next_job(self.now) {
             carry_out(&mut job, &self.backing, &mut self.flash);
             done[match job {
                 Job::WriteBlocks(_) => 0,
                 Job::ReadFragment(_) => 1,
                 Job::WriteFragment(_) => 2,
+                Job::WriteMap(_) | Job::FlushCache(_) | Job::FlushBacking(_) => 3,
             }] += 1;
             self.cache.done(job, Ok(()));
         }
         self.cache.check();
-        done
+        [done[0], done[1], done[2]]
     }
 
     /// The next job, which is a copy.

@@ -53,8 +53,8 @@ fn a_write_and_a_discard_beside_a_population() {
 
 #[test]
 fn a_population_over_writes_is_noticed() {
-    finds(Bug::PopulationOverWrites, written, 1000);
-    finds(Bug::PopulationOverWrites, discarded, 1000);
+    finds(Bug::PopulationOverWrites, written, 4000);
+    finds(Bug::PopulationOverWrites, discarded, 4000);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use mezzanine_fragment::{Cache, Config, Job, Next, Piece, Source, Stage};
 use mezzanine_ground::interleave::{explore, point};
 
 use crate::history::History;
+use crate::records::{self, Records};
 
 const BLOCK: u64 = 4096;
 /// Blocks of each volume: one fragment, and a short one, so that populations take few steps.
@@ -21,6 +22,7 @@ pub(crate) struct World {
     // Standard locks: none is held at a point, so no thread of shuttle's ever waits for one.
     backing: Mutex<Vec<History>>,
     flash: Mutex<Vec<u64>>,
+    records: Mutex<Records>,
     steps: AtomicU64,
     now: AtomicU64,
     finished: AtomicBool,
@@ -41,19 +43,37 @@ impl World {
     }
 
     pub(crate) fn with_flights(volumes: u64, slots: u64, copies: u64, flights: u32) -> Self {
+        Self::with(volumes, slots, |config| {
+            config.copy_bytes = copies * BLOCK;
+            config.flights = flights;
+        })
+    }
+
+    /// The same with a map.
+    pub(crate) fn with_map(volumes: u64, slots: u64) -> Self {
+        Self::with(volumes, slots, |config| {
+            config.map = Some(records::config(volumes));
+            config.data_offset = BLOCK;
+            config.cache_bytes += BLOCK;
+        })
+    }
+
+    fn with(volumes: u64, slots: u64, change: impl Fn(&mut Config)) -> Self {
         explore(false);
         let mut config = Config::new(slots * FRAGMENT, &vec![BLOCKS * BLOCK; volumes as usize]);
         config.fragment_bytes = FRAGMENT;
         config.shards = 2;
         config.population_workers = 2;
-        config.copy_bytes = copies * BLOCK;
-        config.flights = flights;
+        config.copy_bytes = 16 * BLOCK;
+        config.flights = 8;
         config.throttle.stages =
             [2, 2, 2].map(|workers| Stage { workers, miss_percent: 0, free_percent: 0, period_ms: 1 });
+        change(&mut config);
         Self {
             cache: Cache::heap(config.geometry().unwrap()),
             backing: Mutex::new((1..=volumes * BLOCKS).map(History::new).collect()),
-            flash: Mutex::new(vec![u64::MAX; (slots * FRAGMENT / BLOCK) as usize]),
+            flash: Mutex::new(vec![u64::MAX; (config.cache_bytes / BLOCK) as usize]),
+            records: Mutex::new(Records::new()),
             steps: AtomicU64::new(1),
             now: AtomicU64::new(0),
             finished: AtomicBool::new(false),
@@ -71,6 +91,7 @@ impl World {
     fn set(&self, volume: usize, block: u64, value: u64) {
         point();
         let step = self.step();
+        self.records.lock().unwrap().assert_unstable(volume, block);
         self.backing()[volume * BLOCKS as usize + block as usize].set(step, value);
     }
 
@@ -91,6 +112,9 @@ impl World {
         let value = self.step() << 8;
         let data: Vec<u8> = (first..first + blocks).flat_map(|block| page(value | block)).collect();
         let token = self.cache.write_begin(volume, first * BLOCK, &data).unwrap();
+        while token.waits_for() > self.cache.marks_durable() {
+            shuttle::thread::yield_now();
+        }
         for block in first..first + blocks {
             self.set(volume, block, value | block);
         }
@@ -154,6 +178,16 @@ impl World {
                 }
             }
             Job::WriteFragment(write) => self.write_flash(write.offset(), write.data()),
+            Job::WriteMap(write) => {
+                point();
+                self.records.lock().unwrap().write(write.data());
+            }
+            Job::FlushCache(_) => {
+                let until = self.records.lock().unwrap().flush_begin();
+                point();
+                self.records.lock().unwrap().flush_end(until);
+            }
+            Job::FlushBacking(_) => point(),
             Job::ReadFragment(read) => {
                 let volume = read.volume();
                 for (block, bytes) in read.buffer().chunks_exact_mut(BLOCK as usize).enumerate() {
@@ -166,7 +200,10 @@ impl World {
     }
 
     fn write_flash(&self, offset: u64, bytes: &[u8]) {
+        let data_offset = self.cache.geometry().data_offset();
+        let slot = ((offset - data_offset) / FRAGMENT) as u32;
         for (block, bytes) in bytes.chunks_exact(BLOCK as usize).enumerate() {
+            self.records.lock().unwrap().assert_slot_unstable(slot);
             self.set_flash(offset + block as u64 * BLOCK, value_of(bytes));
         }
     }
@@ -177,6 +214,19 @@ impl World {
         while self.cache.location(volume, 0).is_none() {
             self.work();
         }
+    }
+
+    pub(crate) fn quiesce(&self) {
+        self.cache.quiesce();
+    }
+
+    /// Has all that is in the cache be stable.
+    pub(crate) fn stabilise(&self) {
+        self.cache.quiesce();
+        while !self.cache.is_settled() {
+            self.work();
+        }
+        self.cache.resume();
     }
 
     /// Runs `threads` side by side, and `workers` threads that carry out jobs until those have returned. Then

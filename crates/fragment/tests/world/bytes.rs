@@ -29,7 +29,8 @@ pub(crate) fn now_at(job: &Job<'_>, sector: u64) -> u64 {
     let found = match job {
         Job::WriteBlocks(write) => write.writes().find_map(|(offset, bytes)| of(offset, bytes)),
         Job::WriteFragment(write) => of(write.offset(), write.data()),
-        Job::ReadFragment(_) => None,
+        Job::WriteMap(write) => of(write.offset(), write.data()),
+        Job::ReadFragment(_) | Job::FlushCache(_) | Job::FlushBacking(_) => None,
     };
     found.expect("a job writes the same sectors all the time")
 }

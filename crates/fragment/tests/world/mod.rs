@@ -10,7 +10,7 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use mezzanine_fragment::{
-    Cache, Config, DeviceError, Geometry, Job, Next, Piece, Source, Stage, WriteMode, WriteToken,
+    Cache, Config, DeviceError, Geometry, Job, MapConfig, Next, Piece, Source, Stage, WriteMode, WriteToken,
 };
 use mezzanine_ground::random::Random;
 
@@ -66,6 +66,10 @@ pub(crate) fn small(seed: u64) -> Geometry {
     config.flights = if seed % 7 == 0 { 1 } else { 64 };
     config.throttle.stages =
         [8, 4, 2].map(|workers| Stage { workers, miss_percent: 0, free_percent: 0, period_ms: 1 });
+    if seed % 3 != 2 {
+        let (cache_id, volume_numbers) = ([9; 16], vec![4, 2]);
+        config.map = Some(MapConfig { cache_id, epoch: 1, volume_numbers, offset: 4096, settle_ms: 4 });
+    }
     config.geometry().expect("a geometry that can be used")
 }
 
@@ -216,7 +220,8 @@ impl<'c> World<'c> {
         let Next::Job(mut job) = self.cache.next_job(self.now) else {
             return;
         };
-        let fails = self.fails();
+        let is_maps = matches!(job, Job::WriteMap(_) | Job::FlushCache(_) | Job::FlushBacking(_));
+        let fails = self.fails() && !is_maps;
         let under = match &mut job {
             Job::WriteBlocks(write) => {
                 let sectors = write.writes().flat_map(|(offset, bytes)| sectors(offset, bytes.len()));
@@ -232,6 +237,11 @@ impl<'c> World<'c> {
                 let left = (first..first + read.buffer().len() / SECTOR as usize).collect();
                 Under::Fill { job, left, fails }
             }
+            Job::WriteMap(write) => {
+                let left = sectors(write.offset(), write.data().len()).collect();
+                Under::Copy { job, left, fails }
+            }
+            Job::FlushCache(_) | Job::FlushBacking(_) => Under::Copy { job, left: Vec::new(), fails },
         };
         self.under_way.push(under);
     }
@@ -247,6 +257,10 @@ impl<'c> World<'c> {
         let stops = self.random.chance(1, 3);
         match self.under_way.swap_remove(index) {
             read @ Under::Read { .. } => self.advance_read(read),
+            Under::Write { volume, token, left, fails } if token.waits_for() > self.cache.marks_durable() => {
+                self.under_way.push(Under::Write { volume, token, left, fails });
+                Ok(())
+            }
             Under::Write { volume, token, mut left, fails } => {
                 for _ in 0..self.some(left.len()) {
                     let at = self.random.below(left.len() as u64) as usize;

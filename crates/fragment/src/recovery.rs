@@ -1,0 +1,187 @@
+//! Opening a cache again: what the map says is in it.
+//!
+//! Of stable records the valid blocks are used, of all others nothing. What cannot be told, and what
+//! contradicts itself, is of no use either; but a later opening may be able to tell, so such records are
+//! written over before anything else happens ([`Recovered::waits_for`]).
+
+use std::collections::HashSet;
+
+use mezzanine_ground::region::Region;
+
+use crate::cache::Cache;
+use crate::descriptor::{Recorded, SlotState};
+use crate::format::{BITMAP_AT, FormatError, MAP_BLOCK_BYTES, Record, RecordState, record_bytes};
+use crate::geometry::Geometry;
+use crate::ids::{Fragment, Slot};
+use crate::planted::{self, Bug};
+use crate::shard::Place;
+
+/// Blocks of the map that are asked for at a time.
+const READ_AT_ONCE: u32 = 256;
+
+/// A cache that is being opened: the host reads the map, a piece after the other.
+pub struct Recovery {
+    cache: Cache,
+    next: u32,
+    /// Fragments that several records claim.
+    contradicted: HashSet<Fragment>,
+    found: Recovered,
+}
+
+/// What was found in a map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Fragments that are in the cache.
+    pub fragments: u64,
+    /// Fragments that were, and may have been written to.
+    pub unstable: u64,
+    /// Records that contradict others or themselves, and those that could not be read.
+    pub lost: u64,
+    /// Nothing may be read or written before [`Cache::marks_durable`] has reached this: the host carries out
+    /// jobs of [`Cache::next_map`] meanwhile.
+    pub waits_for: u64,
+}
+
+impl Recovery {
+    /// Opens a cache in memory of this process. Nothing that an earlier opening has sent may reach a device
+    /// any more.
+    ///
+    /// # Panics
+    /// If the cache has no map.
+    pub fn heap(geometry: Geometry) -> Self {
+        Self::of(Cache::heap(geometry))
+    }
+
+    /// Opens a cache in this memory, of which nothing is kept.
+    ///
+    /// # Panics
+    /// If the cache has no map, or the region is smaller than [`Geometry::region_bytes`].
+    pub fn in_region(region: Region, geometry: Geometry) -> Self {
+        Self::of(Cache::in_region(region, geometry))
+    }
+
+    fn of(cache: Cache) -> Self {
+        assert!(cache.has_map(), "a cache without a map begins empty; make it with Cache::heap");
+        cache.lock_pools().take_all_slots();
+        Self { cache, next: 0, contradicted: HashSet::new(), found: Recovered::default() }
+    }
+
+    /// What is to be read next: where on the cache device, and how much, in bytes; `None` at the end.
+    pub fn next(&self) -> Option<(u64, usize)> {
+        let (offset, _) = self.cache.geometry.map()?;
+        let blocks = (self.cache.geometry.map_blocks() - self.next).min(READ_AT_ONCE);
+        let at = offset + u64::from(self.next) * MAP_BLOCK_BYTES;
+        (blocks > 0).then_some((at, blocks as usize * MAP_BLOCK_BYTES as usize))
+    }
+
+    /// Takes what was read; `None` if it cannot be. Then it may be read in smaller pieces: of multiples of
+    /// 4,096 bytes the first that is given here, or not, is that at the offset that [`Recovery::next`] said.
+    ///
+    /// # Errors
+    /// If a record is of a later epoch than the superblock: that is not the newest, and the cache cannot be
+    /// used.
+    ///
+    /// # Panics
+    /// If it is not a multiple of 4,096 bytes, none, or more than what was asked for.
+    pub fn take(&mut self, bytes: Option<&[u8]>, length: usize) -> Result<(), FormatError> {
+        let asked = self.next().map_or(0, |(_, asked)| asked);
+        let fits = length > 0 && length <= asked && length % MAP_BLOCK_BYTES as usize == 0;
+        assert!(fits, "{length} bytes of the map are not what was asked for: a part of {asked}, in blocks");
+        assert!(bytes.is_none_or(|bytes| bytes.len() == length), "the bytes are as many as is said");
+        let geometry = &self.cache.geometry;
+        let of_record = record_bytes(geometry.config().fragment_bytes) as usize;
+        let first = self.next * geometry.records_per_block();
+        let records = (length / MAP_BLOCK_BYTES as usize) as u32 * geometry.records_per_block();
+        let end = first.saturating_add(records).min(geometry.slots());
+        for slot in first..end {
+            let at = (slot - first) as usize * of_record;
+            match bytes {
+                Some(bytes) => self.take_record(Slot(slot), &bytes[at..at + of_record])?,
+                None if planted::is(Bug::UnreadForgotten) => {}
+                None => self.lose(Slot(slot)),
+            }
+        }
+        self.next += (length / MAP_BLOCK_BYTES as usize) as u32;
+        Ok(())
+    }
+
+    fn take_record(&mut self, slot: Slot, place: &[u8]) -> Result<(), FormatError> {
+        let cache = &self.cache;
+        let config = cache.geometry.config();
+        let map = config.map.as_ref().expect("a cache with a map");
+        let Some(record) = Record::decode(place, &cache.record_id(), slot.0) else {
+            return Ok(());
+        };
+        if record.epoch > map.epoch {
+            let reason = format!("slot {} has {}, and the superblock {}", slot.0, record.epoch, map.epoch);
+            return Err(FormatError::damaged("epoch of a record", reason));
+        }
+        let same = |number: &u32| *number == record.volume || planted::is(Bug::VolumeUnchecked);
+        let Some(volume) = map.volume_numbers.iter().position(same) else {
+            // Of a volume that was detached: its number is never given again.
+            return Ok(());
+        };
+        if record.state == RecordState::Unstable && !planted::is(Bug::UnstableRecovered) {
+            self.found.unstable += 1;
+            return Ok(());
+        }
+        let fragments = cache.geometry.fragments_of(volume);
+        let number = u64::from(fragments.start) + u64::from(record.fragment);
+        if number >= u64::from(fragments.end) {
+            self.lose(slot);
+            return Ok(());
+        }
+        let fragment = Fragment(number as u32);
+        let validity = cache.validity(slot);
+        validity.load(&place[BITMAP_AT..]);
+        let (blocks, all) = (cache.geometry.blocks_of(fragment), cache.geometry.validity_words() as u32 * 64);
+        let is_possible = validity.any(0..blocks) && !validity.any(blocks..all);
+        let other = cache.entry(fragment).place();
+        if is_possible && other == (Place::Absent { writes: 0 }) && !self.contradicted.contains(&fragment) {
+            cache.lock(fragment).restore(slot);
+            self.found.fragments += 1;
+            return Ok(());
+        }
+        validity.clear(0..all);
+        if is_possible {
+            self.contradicted.insert(fragment);
+            if let Place::At(other) = other {
+                cache.lock(fragment).unrestore(other);
+                self.found.fragments -= 1;
+                self.lose(other);
+            }
+        }
+        self.lose(slot);
+        Ok(())
+    }
+
+    /// The record of a slot is written over before anything else happens. The slot is of use when it is.
+    fn lose(&mut self, slot: Slot) {
+        self.cache.descriptor(slot).set_recorded(Recorded::Wanted);
+        let number = self.cache.request_record(slot, true);
+        self.found.lost += 1;
+        self.found.waits_for = self.found.waits_for.max(number);
+    }
+
+    /// The cache, with what was found in it.
+    ///
+    /// # Panics
+    /// If not all of the map was taken.
+    pub fn finish(self) -> (Cache, Recovered) {
+        assert!(self.next().is_none(), "all of the map is read before the cache is used");
+        let Self { cache, mut found, .. } = self;
+        if !planted::is(Bug::RecoveryUnflushed) {
+            // What was read may be in the device's volatile cache alone, left there by a process that died:
+            // the record before would come back with the next loss of power.
+            found.waits_for = cache.request_flush().max(found.waits_for);
+        }
+        // Those that come first are taken first.
+        for slot in (0..cache.geometry.slots()).rev().map(Slot) {
+            let descriptor = cache.descriptor(slot);
+            if descriptor.state() == SlotState::Free && descriptor.recorded() == Recorded::Unstable {
+                cache.lock_pools().give_slot(slot);
+            }
+        }
+        (cache, found)
+    }
+}
