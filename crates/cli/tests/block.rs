@@ -191,7 +191,10 @@ fn two_volumes_are_cached_from_one_end_to_the_other() {
     assert_eq!(detached["copies_left"], 0);
     let (said, told) = attached.end();
     assert_eq!((&said["clients_seen"], &said["failed_requests"]), (&json!(2), &json!(0)));
-    assert!(told.contains("of memory") && told.contains("empty (epoch 1)"), "{told}");
+    assert!(
+        told.contains("of memory") && told.contains("0 of 27 fragments of 128 KiB in use (epoch 1)"),
+        "{told}"
+    );
     assert!(disk.is_closed());
     assert_eq!(std::fs::read(place.path("disk")).unwrap()[..8192], [[7; 4096], [8; 4096]].concat());
     assert_eq!(place.mezz(&["list"]).expect(0).stdout, "no cache is attached\n");
@@ -251,8 +254,52 @@ fn what_was_flushed_survives_a_kill() {
     assert_eq!(place.json(&["status", "cache"])["cache"]["epoch"], 2);
     again.signal("-TERM");
     let (_, told) = again.end();
-    assert!(told.contains("was not detached"), "{told}");
+    assert!(told.contains("no orderly end"), "{told}");
     assert_eq!(place.json(&["check", "cache"])["volumes"][0]["in_use"], false);
+}
+
+#[test]
+fn a_cache_goes_on_with_what_it_had_after_an_orderly_end_alone() {
+    let place = Place::with_cache();
+    let arguments = ["cache", "--backing", "disk"];
+    let attached = place.attach(&arguments);
+    let mut disk = place.client("disk");
+    disk.write(0, &[1; 8192]);
+    place.warm(&mut disk, 0);
+    disk.write(4096, &[2; 4096]);
+    drop(disk);
+    attached.signal("-TERM");
+    attached.end();
+    // Its first read is a hit.
+    let attached = place.attach(&arguments);
+    let mut disk = place.client("disk");
+    assert_eq!(disk.read(0, 8192), [[1; 4096], [2; 4096]].concat());
+    let counters = ["slots_used", "reads_hit", "reads_missed", "populations_begun"];
+    assert_eq!(counters.map(|name| place.counter(name)), [1, 1, 0, 0]);
+    assert_eq!(place.json(&["check", "s", "--compare"])["blocks_differing"], 0);
+    disk.write(0, &[3; 4096]);
+    attached.signal("-KILL");
+    drop(attached);
+    let _ = std::fs::remove_file(place.path("s"));
+    let attached = place.attach(&arguments);
+    let mut disk = place.client("disk");
+    assert_eq!(place.counter("slots_used"), 0, "a crash costs what was cached");
+    assert_eq!(disk.read(0, 8192), [[3; 4096], [2; 4096]].concat());
+    place.warm(&mut disk, 0);
+    place.mezz(&["detach", "s", "--disconnect"]).expect(0);
+    attached.end();
+    // What was written to in the middle meanwhile is not believed.
+    let past = std::fs::OpenOptions::new().write(true).open(place.path("disk")).unwrap();
+    past.write_all_at(&[4; 4096], 2 * MIB).unwrap();
+    place
+        .mezz(&["attach", "cache", "--backing", "disk", "--socket", "s"])
+        .expect(3)
+        .complains(&["it was written to", "--accept-changes"]);
+    let attached = place.attach(&["cache", "--backing", "disk", "--accept-changes"]);
+    assert_eq!(place.counter("slots_used"), 0);
+    assert_eq!(place.client("disk").read(2 * MIB, 4096), [4; 4096]);
+    attached.signal("-TERM");
+    attached.end();
 }
 
 #[test]

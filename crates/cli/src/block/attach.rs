@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use mezzanine_blockdev::fuse::{FuseFile, FuseOptions};
 use mezzanine_blockdev::nbd::{Export, UnixSocket};
-use mezzanine_cached::{Backing, BlockCache, Fingerprint, Settings, write_superblock};
+use mezzanine_cached::{Backing, BlockCache, Closed, Settings, write_superblock};
 use mezzanine_device::{Device, DeviceError, FileDevice};
 use mezzanine_fragment::format::{Superblock, VolumeEntry};
-use mezzanine_fragment::{WORKERS_MAX, WriteMode};
+use mezzanine_fragment::{Geometry, WORKERS_MAX, WriteMode};
 
 use super::control::Answer;
 use super::devices::{self, Named};
@@ -28,7 +28,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz block attach /dev/nvme1n1 --backing data=/dev/sdb --backing log=/dev/sdc --socket /run/cached.sock
   mezz block attach --without-cache --backing /dev/sdb --socket /run/sdb.sock
 
-Each volume is an export of its name; clients that name none get the first one. The cache begins empty at each start. Every write goes to the volume's \
+Each volume is an export of its name; clients that name none get the first one. After an orderly end the cache goes on with what it had; after a crash it begins empty. Every write goes to the volume's \
 own device before it is answered, flushes go there alone, and the cache device may fail or be lost at any time: that costs speed and nothing else. What \
 writes to a volume's own device must come through here as long as it has a cache.
 
@@ -97,7 +97,9 @@ struct Volume {
     number: usize,
     named: Named,
     device: Arc<FileDevice>,
-    fingerprint: Fingerprint,
+    known_by: Backing,
+    /// It was changed while it was detached.
+    is_changed: bool,
 }
 
 /// The cache device with its superblock of this opening.
@@ -114,11 +116,11 @@ impl CacheDevice {
     /// copies are as new as one another.
     fn note(&mut self, volumes: &[Volume], in_use: bool) -> Result<(), Failure> {
         for volume in volumes {
-            let fingerprint = match in_use {
-                true => volume.fingerprint,
-                false => devices::fingerprint(&volume.named.path, &*volume.device)?,
+            let backing = match in_use {
+                true => Backing { in_use, ..volume.known_by },
+                false => devices::known_by(&volume.named.path, &volume.device)?,
             };
-            self.superblock.volumes[volume.number].host = Backing { fingerprint, in_use }.encode();
+            self.superblock.volumes[volume.number].host = backing.encode();
         }
         write_superblock(&*self.device, &self.superblock, self.first)
             .map_err(|error| Failure::refused(self.path.display(), chain(&error)))?;
@@ -138,10 +140,22 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     // The kernel may be a client of ours: what it needs to free memory must not wait for memory. Only root may
     // say so, and nothing else depends on it.
     let _ = rustix::process::configure_io_flusher_behavior(true);
+    let control = control_path(args)?;
+    let socket = UnixSocket::bind(&control).and_then(|socket| {
+        socket.listener().set_nonblocking(true)?;
+        Ok(socket)
+    });
+    let socket = socket.map_err(|error| {
+        Failure::refused(control.display(), format!("cannot make the control socket there: {error}"))
+            .next("name another path with --control")
+    })?;
     let (volumes, cache) = match &args.cache {
         Some(path) => {
-            let (volumes, device) = open(args, path)?;
-            let cache = start(args, &volumes, &device)?;
+            let (volumes, mut device) = open(args, path)?;
+            let geometry = geometry(args, &device)?;
+            // From here on what the map says is void, until it is closed.
+            device.note(&volumes, true)?;
+            let cache = start(args, geometry, &volumes, &device)?;
             (volumes, Some((cache, device)))
         }
         None => {
@@ -153,30 +167,22 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     };
     let counts = Arc::new(Counts::default());
     let exports = exports(&volumes, cache.as_ref().map(|(cache, _)| cache));
-    let control = control_path(args)?;
-    let socket = UnixSocket::bind(&control).and_then(|socket| {
-        socket.listener().set_nonblocking(true)?;
-        Ok(socket)
-    });
-    let socket = socket.map_err(|error| {
-        Failure::refused(control.display(), format!("cannot make the control socket there: {error}"))
-            .next("name another path with --control")
-    })?;
-    let (cache, mut device) = cache.map_or((None, None), |(cache, device)| (Some(cache), Some(device)));
-    if let Some(device) = &mut device {
-        device.note(&volumes, true)?;
-    }
     let shown = exports.first().map(|(export, _)| export.clone());
     let serve = || {
         let fuse =
             args.fuse.as_ref().zip(shown).map(|(path, export)| show(path, export, &counts)).transpose()?;
         Ok((args.listen.serve(exports, encryption, &counts)?, fuse))
     };
-    let (server, fuse) = serve().inspect_err(|_: &Failure| {
-        // Nobody has been let in.
-        let noted = device.as_mut().map_or(Ok(()), |device| device.note(&volumes, false));
-        devices::note_each(noted.err().map(|failure| failure.to_string()));
-    })?;
+    let (server, fuse) = match serve() {
+        Ok(serving) => serving,
+        Err(failure) => {
+            // Nobody has been let in.
+            if let Some((running, device)) = cache {
+                close(&running, device, &volumes, SIGNAL_WITHIN, |_| ());
+            }
+            return Err(failure);
+        }
+    };
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let attached = Attached {
         process: std::process::id(),
@@ -184,6 +190,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         control: absolute(&control),
     };
     let registered = attached.register()?;
+    let (cache, device) = cache.map_or((None, None), |(cache, device)| (Some(cache), Some(device)));
     let facts = device.as_ref().map(|device| CacheFacts {
         path: device.path.display().to_string(),
         cache_id: hex::encode(device.superblock.cache_id),
@@ -241,8 +248,8 @@ fn control_path(args: &AttachArgs) -> Result<PathBuf, Failure> {
 fn uncached(args: &AttachArgs) -> Result<Vec<Volume>, Failure> {
     let open = |(number, named): (usize, &Named)| {
         let device = devices::backing(&named.path)?;
-        let fingerprint = devices::fingerprint(&named.path, &*device)?;
-        Ok(Volume { number, named: named.clone(), device, fingerprint })
+        let known_by = devices::known_by(&named.path, &device)?;
+        Ok(Volume { number, named: named.clone(), device, known_by, is_changed: false })
     };
     args.backing.iter().enumerate().map(open).collect()
 }
@@ -257,15 +264,23 @@ fn open(args: &AttachArgs, path: &Path) -> Result<(Vec<Volume>, CacheDevice), Fa
     }
     let device = devices::cache(path, true)?;
     let found = devices::superblocks(path, &device)?;
-    let superblock = found.newest.opened();
+    let mut superblock = found.newest.opened();
     let mut volumes: Vec<Volume> = Vec::new();
     for named in &args.backing {
         let device = devices::backing(&named.path)?;
-        let fingerprint = devices::fingerprint(&named.path, &*device)?;
+        let known_by = devices::known_by(&named.path, &device)?;
         let taken = |number: usize| volumes.iter().any(|volume| volume.number == number);
-        let number = belonging(&superblock, named, &*device, fingerprint, taken, path)?;
-        check(&superblock.volumes[number], named, &*device, fingerprint, args.accept_changes)?;
-        volumes.push(Volume { number, named: named.clone(), device, fingerprint });
+        let number = belonging(&superblock, named, &*device, known_by, taken, path)?;
+        let entry = &superblock.volumes[number];
+        let is_changed = check(entry, named, &*device, known_by, args.accept_changes)?;
+        volumes.push(Volume { number, named: named.clone(), device, known_by, is_changed });
+    }
+    if superblock.volumes.iter().any(|entry| Backing::decode(&entry.host).in_use) {
+        // What the map says of a cache that came to no orderly end is void.
+        superblock = superblock.reinitialised(devices::random_id()?);
+        for entry in &mut superblock.volumes {
+            entry.host = Backing { in_use: false, ..Backing::decode(&entry.host) }.encode();
+        }
     }
     let others = superblock.volumes.iter().enumerate();
     let others = others.filter(|(number, _)| volumes.iter().all(|volume| volume.number != *number));
@@ -281,15 +296,12 @@ fn belonging(
     superblock: &Superblock,
     named: &Named,
     device: &dyn Device,
-    fingerprint: Fingerprint,
+    known_by: Backing,
     taken: impl Fn(usize) -> bool,
     cache: &Path,
 ) -> Result<usize, Failure> {
     let volumes = &superblock.volumes;
-    let known = |entry: &VolumeEntry| {
-        let backing = Backing::decode(&entry.host);
-        entry.bytes == device.len() && !backing.in_use && backing.fingerprint == fingerprint
-    };
+    let known = |entry: &VolumeEntry| entry.bytes == device.len() && Backing::decode(&entry.host) == known_by;
     let found = volumes.iter().position(|entry| entry.name == named.name);
     let found = found.or_else(|| volumes.iter().position(known)).filter(|number| !taken(*number));
     found.ok_or_else(|| {
@@ -302,14 +314,15 @@ fn belonging(
     })
 }
 
-/// Refuses a device that is not as its volume was when it was last seen.
+/// Refuses a device that is not as its volume was when it was last seen. True if it was changed, and that is
+/// accepted.
 fn check(
     entry: &VolumeEntry,
     named: &Named,
     device: &dyn Device,
-    fingerprint: Fingerprint,
+    known_by: Backing,
     accept_changes: bool,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let (path, len) = (named.path.display(), device.len());
     if len != entry.bytes {
         let how = if len < entry.bytes { "shrunk" } else { "grown" };
@@ -324,43 +337,47 @@ fn check(
     }
     let backing = Backing::decode(&entry.host);
     if backing.in_use {
-        output::note(&format!(
-            "volume {}: it was not detached the last time; only its length is compared",
-            entry.name
-        ));
-        return Ok(());
+        let text = "it came to no orderly end the last time: only its length is compared, and the cache begins empty";
+        output::note(&format!("volume {}: {text}", entry.name));
+        return Ok(false);
     }
-    if backing.fingerprint != fingerprint && !accept_changes {
-        let reason = format!(
-            "its first or last blocks were changed since volume {} was detached, or it is another device: known by {}, and \
-             it was {}",
-            entry.name, fingerprint, backing.fingerprint
-        );
+    if backing == known_by {
+        return Ok(false);
+    }
+    if !accept_changes {
+        let how = if backing.fingerprint == known_by.fingerprint {
+            "it was written to".to_owned()
+        } else {
+            let (was, is) = (backing.fingerprint, known_by.fingerprint);
+            format!("its first or last blocks were changed (known by {is}, and it was {was})")
+        };
+        let reason = format!("{how} since volume {} was detached, or it is another device", entry.name);
         return Err(Failure::refused(path, reason).next(
             "name the right device; or give --accept-changes, if somebody has written to it past its cache: it is cached \
              anew",
         ));
     }
-    Ok(())
+    Ok(true)
 }
 
-/// The running cache. It begins empty.
-fn start(args: &AttachArgs, volumes: &[Volume], cache: &CacheDevice) -> Result<BlockCache, Failure> {
+/// The sizes of the cache, as it is asked for.
+fn geometry(args: &AttachArgs, cache: &CacheDevice) -> Result<Geometry, Failure> {
     let mut config = cache.superblock.config();
-    config.map = None;
     config.write_mode = args.write_mode;
     config.population_workers = args.population_workers;
     let geometry = config.geometry().map_err(|error| Failure::refused(cache.path.display(), error))?;
+    devices::memory(&geometry).map(|_| geometry)
+}
+
+/// The running cache, with what its map has of volumes that were not changed.
+fn start(
+    args: &AttachArgs,
+    geometry: Geometry,
+    volumes: &[Volume],
+    cache: &CacheDevice,
+) -> Result<BlockCache, Failure> {
+    let config = geometry.config().clone();
     let memory = devices::memory(&geometry)?;
-    output::note(&format!(
-        "{}: {} of cache in {} fragments of {} KiB, empty (epoch {}), {} of memory",
-        cache.path.display(),
-        Size(cache.superblock.layout.cache_bytes),
-        geometry.slots(),
-        config.fragment_bytes >> 10,
-        cache.superblock.epoch,
-        Size(memory)
-    ));
     let backing = (0..config.volumes.len()).map(|number| {
         let volume = volumes.iter().find(|volume| volume.number == number);
         volume.map(|volume| Arc::clone(&volume.device) as Arc<dyn Device>)
@@ -368,8 +385,24 @@ fn start(args: &AttachArgs, volumes: &[Volume], cache: &CacheDevice) -> Result<B
     let rate = args.population_rate.map_or(0, |rate| rate.0);
     let settings = Settings { population_rate: rate, ..Settings::default() };
     let flash = Arc::clone(&cache.device) as Arc<dyn Device>;
-    BlockCache::start(geometry, flash, backing.collect(), settings)
-        .map_err(|error| Failure::refused(cache.path.display(), chain(&error)))
+    let slots = geometry.slots();
+    let (running, found) = BlockCache::recover(geometry, flash, backing.collect(), settings)
+        .map_err(|error| Failure::refused(cache.path.display(), chain(&error)))?;
+    volumes.iter().filter(|volume| volume.is_changed).for_each(|volume| running.forget(volume.number));
+    output::note(&format!(
+        "{}: {} of cache, {} of {} fragments of {} KiB in use (epoch {}), {} of memory",
+        cache.path.display(),
+        Size(cache.superblock.layout.cache_bytes),
+        running.statistics().engine.slots_used,
+        slots,
+        config.fragment_bytes >> 10,
+        cache.superblock.epoch,
+        Size(memory)
+    ));
+    if found.lost > 0 {
+        output::note(&format!("{}: {} records of its map said nothing", cache.path.display(), found.lost));
+    }
+    Ok(running)
 }
 
 fn exports(volumes: &[Volume], cache: Option<&BlockCache>) -> Vec<(Export, String)> {
@@ -427,22 +460,32 @@ fn end(
         return Err(Failure::refused("flush at the end", reasons.join("; "))
             .next("what was written since the last flush of a client may be lost"));
     }
-    let Some((running, mut cache)) = attachment.cache.as_ref().zip(cache) else {
+    let Some((running, cache)) = attachment.cache.as_ref().zip(cache) else {
         return Ok(Detached { copies_left: 0, seconds: begun.elapsed().as_secs_f64() });
     };
-    let running = &running.0;
-    running.set_population_workers(0);
-    let drained = running.drain(within, |left| ending.stage("blocks to be copied", 0, left));
-    if drained.copies_left > 0 {
+    let progress = |left| ending.stage("blocks and fragments to be written", 0, left);
+    let copies_left = close(&running.0, cache, volumes, within, progress);
+    Ok(Detached { copies_left, seconds: begun.elapsed().as_secs_f64() })
+}
+
+/// Closes the cache, and notes that its map counts if it is whole. How many blocks of copies were given up.
+fn close(
+    running: &BlockCache,
+    mut cache: CacheDevice,
+    volumes: &[Volume],
+    within: Duration,
+    progress: impl FnMut(u64),
+) -> u64 {
+    let Closed { copies_left, is_whole } = running.close(within, progress);
+    let noted = match is_whole {
+        true => cache.note(volumes, false).map_err(|failure| failure.to_string()),
+        false => Err("its map is not whole".to_owned()),
+    };
+    if let Err(reason) = noted {
         output::note(&format!(
-            "{} blocks of copies were given up; the volumes' own devices have them",
-            drained.copies_left
+            "{}: it begins empty the next time, and the volumes are compared by their length alone: {reason}",
+            cache.path.display()
         ));
     }
-    if let Err(failure) = cache.note(volumes, false) {
-        output::note(&format!(
-            "that the volumes are detached could not be noted, and only their lengths are compared the next time: {failure}"
-        ));
-    }
-    Ok(Detached { copies_left: drained.copies_left, seconds: begun.elapsed().as_secs_f64() })
+    copies_left
 }
