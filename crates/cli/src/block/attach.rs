@@ -33,7 +33,7 @@ own device before it is answered, flushes go there alone, and the cache device m
 writes to a volume's own device must come through here as long as it has a cache.
 
 With --without-cache the volumes are served as they are, at their own speed. What a cache device has of them is out of date from the first write \
-on; give --accept-changes when it is attached again.
+on, which it may not notice: give --accept-changes when it is attached again.
 
 SIGINT, SIGTERM or `mezz block detach` end it: what is under way is finished, and what was written is durable.";
 
@@ -446,12 +446,11 @@ fn end(
     let begun = Instant::now();
     let ending = &attachment.ending;
     ending.stage("clients", 0, 1);
-    let fuse = attachment.take_fuse().map(|mut fuse| fuse.close().map_err(|error| (fuse, error)));
-    if let Some(Err((fuse, error))) = fuse {
-        output::note(&format!(
-            "{}: it stays mounted, and fails all requests: {error}",
-            fuse.path().display()
-        ));
+    if let Some(mut fuse) = attachment.take_fuse() {
+        if let Err(error) = fuse.close() {
+            let path = fuse.path().display();
+            output::note(&format!("{path}: it stays mounted, and fails all requests: {error}"));
+        }
     }
     let server = attachment.server.write().unwrap_or_else(PoisonError::into_inner).take();
     let flushed = server.map_or(Ok(()), mezzanine_blockdev::nbd::Server::shutdown);
