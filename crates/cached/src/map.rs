@@ -96,12 +96,15 @@ fn read_map(recovery: &mut Recovery, flash: &dyn Device) -> Result<(), FormatErr
     while let Some((offset, bytes)) = recovery.next() {
         let mut buffer = AlignedBuf::zeroed(bytes);
         if flash.read_at(&mut buffer, offset).is_ok() {
-            recovery.take(Some(&buffer), bytes)?;
+            recovery.take(&buffer)?;
             continue;
         }
         for (at, piece) in buffer.chunks_exact_mut(block).enumerate() {
             let read = flash.read_at(piece, offset + (at * block) as u64);
-            recovery.take(read.is_ok().then_some(&*piece), block)?;
+            match read {
+                Ok(()) => recovery.take(piece)?,
+                Err(_) => recovery.unreadable(block),
+            }
         }
     }
     Ok(())

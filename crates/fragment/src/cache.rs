@@ -25,25 +25,39 @@ pub struct Cache {
 
 impl Cache {
     /// An empty cache in memory of this process.
+    ///
+    /// # Panics
+    /// If it has a map that was opened before: what that says would not be known ([`Recovery`](crate::Recovery)).
     pub fn heap(geometry: Geometry) -> Self {
         let region = Region::heap(geometry.region_bytes());
-        Self::over(region, geometry)
+        Self::empty(region, geometry)
     }
 
     /// An empty cache in this memory, of which nothing is kept.
     ///
     /// # Panics
-    /// If the region is smaller than [`Geometry::region_bytes`].
+    /// If the region is smaller than [`Geometry::region_bytes`], or as [`Cache::heap`].
     pub fn in_region(mut region: Region, geometry: Geometry) -> Self {
         region.wipe();
-        Self::over(region, geometry)
+        Self::empty(region, geometry)
     }
 
     /// The region is zero.
-    fn over(mut region: Region, geometry: Geometry) -> Self {
+    fn empty(region: Region, geometry: Geometry) -> Self {
+        let opened = geometry.config().map.as_ref().map_or(1, |map| map.epoch);
+        assert!(opened <= 1, "a cache that was opened {opened} times has a map; open it with Recovery");
+        let cache = Self::over(region, geometry);
+        cache.begin_ticks();
+        cache
+    }
+
+    /// The region is zero.
+    pub(crate) fn over(mut region: Region, geometry: Geometry) -> Self {
         let (needed, given) = (geometry.region_bytes(), region.bytes());
         assert!(needed <= given, "a cache of this geometry needs {needed} bytes, and the region has {given}");
         let (layout, config) = (&geometry.layout, geometry.config());
+        let opened = config.map.as_ref().is_none_or(|map| map.epoch > 0);
+        assert!(opened, "a cache is used under a superblock that was opened; call Superblock::opened");
         region.place::<Control>(layout.control, 1);
         region.place::<Shard>(layout.shards, config.shards as usize);
         region.place::<Descriptor>(layout.descriptors, geometry.slots() as usize);
@@ -53,7 +67,6 @@ impl Cache {
         let cache = Self { region, geometry, id: CacheId::new() };
         cache.set_write_mode(cache.geometry.config().write_mode);
         cache.set_population_workers(cache.geometry.config().population_workers);
-        cache.begin_ticks();
         cache
     }
 

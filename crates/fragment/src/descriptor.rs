@@ -41,7 +41,7 @@ states! {
     /// ```text
     ///              settles (a record that says so is handed out)
     ///   Unstable ----------------------------------------------> Stable
-    ///    ^                                                          | a write begins, the fragment is to leave
+    ///    ^                                                          | a write begins, it is to leave
     ///    | the cache device was flushed                             v
     ///   Committing <----------------------------------------- Wanted
     ///                      its block is handed out
@@ -68,7 +68,7 @@ pub(crate) struct Descriptor {
     pub(crate) version: Word,
     /// The fragment. `None` in a free one.
     fragment: Link,
-    /// State, reference counter, what the map says, whether the fragment is leaving, and its patience: see
+    /// State, reference counter, what the map says, whether the fragment is leaving, its patience: see
     /// [`Bits`]. Its parts are changed at a time, so each in one atomic step.
     flags: Small,
     /// When the fragment or what its slot holds was last changed, or brought in: in ticks.

@@ -65,9 +65,9 @@ impl Cache {
     /// ([`Superblock::reinitialised`](crate::format::Superblock::reinitialised)).
     ///
     /// The map on the device still says what it said, and what is written now makes that wrong. So the host
-    /// has noted before, durably and not on the cache device, that the cache with this id is void up to this
-    /// epoch, and never again opens a cache whose superblock has that id and no higher epoch. One that has no
-    /// place for such a note does not call this, and has those writes wait that wait for marks.
+    /// has noted before, durably and not on the cache device, that the cache with this id is void, and never
+    /// opens it again. One that has no place for such a note does not call this, and has those writes wait
+    /// that wait for marks.
     pub fn go_offline(&self) {
         self.set_health(Health::Offline);
         self.control().work.add(1);

@@ -4,8 +4,13 @@
 //! Volumes are cached in *fragments* of 1 MiB: the hottest of those that were missed last are copied to the
 //! cache device in the background (*population*, sections 3.1 and 3.2), and what is written to a cached
 //! fragment follows without anybody waiting for it (*asynchronous write-through*, section 3.3). The volume's
-//! own backing device always has everything; without the cache device it costs time alone. One that has lost
-//! what it had acknowledged, and comes back, must not be used with the same [`Cache`].
+//! own backing device always has everything; without the cache device it costs time alone. One that loses
+//! what it had acknowledged while the cache is used has failed ([`Cache::go_offline`]).
+//!
+//! With a *map* ([`MapConfig`]) what is in the cache survives a restart. A fragment whose record in the map
+//! is *stable* is there when the cache is opened again ([`Recovery`]); before it is written to the record is
+//! made one that does not count, which is the only thing that a write ever waits for
+//! ([`WriteToken::waits_for`]), and half a minute after the last write it settles again.
 //!
 //! A [`Cache`] lives in one [`Region`] of memory. The host calls short operations on it ([`Cache::read`] and
 //! [`Cache::confirm`], [`Cache::write_begin`] and [`Cache::write_end`], [`Cache::discard_begin`]), carries
@@ -84,8 +89,19 @@
 //! 8. *Bounded.* Flights, copies and buffers are a fixed number, and each is somebody's or free. What finds
 //!    none goes past the cache. A copy's memory is its flight's until the job that writes it is done. A cache
 //!    takes back nothing that another one has handed out.
-//! 9. *Locks.* The planner's first, then one shard's, then that of the pools. None is held while the host is
-//!    called, nor while data are copied.
+//! 9. *Locks.* The planner's first, then one shard's, then that of the pools or that of the map. None is held
+//!    while the host is called, nor while data are copied.
+//! 10. *Marks.* A record that a crash can leave does not count from before a write or discard of its fragment
+//!     is sent to the backing device, or a copy of one to its slot; and from before the slot is another
+//!     fragment's, or what is written to the fragment goes past the cache.
+//! 11. *Stable.* A record counts only if nothing of its fragment is under way, and what is valid of it is
+//!     durable in the slot and on the backing device: both were flushed, and those flushes began after the
+//!     last change had ended. A flush that has failed makes nothing durable, nor does a later one of that
+//!     device.
+//! 12. *Recovery.* Of the map those records are used that are stable, of this cache, of this slot, and of a
+//!     volume that was attached all the while. What was read is durable, and records that cannot be read or
+//!     contradict themselves are written over, before anything else happens.
+//! 13. *Offline.* Of a cache that is offline nothing is read, and nothing waits for it.
 //!
 //! Why a reader need not be told of a write that came and went while it read: each sector that it has is then
 //! from before that write or from it, and its read and the write were under way at the same time. Whatever of

@@ -92,6 +92,8 @@ bugs! {
         LateMarkCommitted,
         /// Marks are durable when they are written, without a flush.
         MarkUnflushed,
+    }
+    11: {
         /// A record counts before the data in its slot are durable.
         RecordBeforeData,
         /// A record counts before the backing device has durably what the slot has.
@@ -100,6 +102,8 @@ bugs! {
         StableUnderWrites,
         /// After a flush that has failed the next one counts for all that was written before.
         FailedFlushBelieved,
+    }
+    12: {
         /// Recovery uses fragments that may have been written to.
         UnstableRecovered,
         /// Recovery believes what it has read without a flush of the cache device.
@@ -110,6 +114,8 @@ bugs! {
         CacheUnchecked,
         /// Recovery takes records of a volume that was detached for those of another one.
         VolumeUnchecked,
+    }
+    13: {
         /// A cache that is offline is read from.
         OfflineRead,
     }

@@ -38,7 +38,8 @@ pub struct Recovered {
     /// Records that contradict others or themselves, and those that could not be read.
     pub lost: u64,
     /// Nothing may be read or written before [`Cache::marks_durable`] has reached this: the host carries out
-    /// jobs of [`Cache::next_map`] meanwhile.
+    /// jobs of [`Cache::next_map`] meanwhile. If the cache device refuses one of them ([`Cache::health`])
+    /// only [`Cache::go_offline`] is left.
     pub waits_for: u64,
 }
 
@@ -47,21 +48,24 @@ impl Recovery {
     /// any more.
     ///
     /// # Panics
-    /// If the cache has no map.
+    /// If the cache has no map, or the superblock was not opened.
     pub fn heap(geometry: Geometry) -> Self {
-        Self::of(Cache::heap(geometry))
+        let region = Region::heap(geometry.region_bytes());
+        Self::of(Cache::over(region, geometry))
     }
 
     /// Opens a cache in this memory, of which nothing is kept.
     ///
     /// # Panics
-    /// If the cache has no map, or the region is smaller than [`Geometry::region_bytes`].
-    pub fn in_region(region: Region, geometry: Geometry) -> Self {
-        Self::of(Cache::in_region(region, geometry))
+    /// If the cache has no map, the superblock was not opened, or the region is smaller than [`Geometry::region_bytes`].
+    pub fn in_region(mut region: Region, geometry: Geometry) -> Self {
+        region.wipe();
+        Self::of(Cache::over(region, geometry))
     }
 
     fn of(cache: Cache) -> Self {
         assert!(cache.has_map(), "a cache without a map begins empty; make it with Cache::heap");
+        cache.begin_ticks();
         cache.lock_pools().take_all_slots();
         Self { cache, next: 0, contradicted: HashSet::new(), found: Recovered::default() }
     }
@@ -74,8 +78,7 @@ impl Recovery {
         (blocks > 0).then_some((at, blocks as usize * MAP_BLOCK_BYTES as usize))
     }
 
-    /// Takes what was read; `None` if it cannot be. Then it may be read in smaller pieces: of multiples of
-    /// 4,096 bytes the first that is given here, or not, is that at the offset that [`Recovery::next`] said.
+    /// Takes what was read from where [`Recovery::next`] said, or the first part of it.
     ///
     /// # Errors
     /// If a record is of a later epoch than the superblock: that is not the newest, and the cache cannot be
@@ -83,26 +86,37 @@ impl Recovery {
     ///
     /// # Panics
     /// If it is not a multiple of 4,096 bytes, none, or more than what was asked for.
-    pub fn take(&mut self, bytes: Option<&[u8]>, length: usize) -> Result<(), FormatError> {
-        let asked = self.next().map_or(0, |(_, asked)| asked);
-        let fits = length > 0 && length <= asked && length % MAP_BLOCK_BYTES as usize == 0;
-        assert!(fits, "{length} bytes of the map are not what was asked for: a part of {asked}, in blocks");
-        assert!(bytes.is_none_or(|bytes| bytes.len() == length), "the bytes are as many as is said");
-        let geometry = &self.cache.geometry;
-        let of_record = record_bytes(geometry.config().fragment_bytes) as usize;
-        let first = self.next * geometry.records_per_block();
-        let records = (length / MAP_BLOCK_BYTES as usize) as u32 * geometry.records_per_block();
-        let end = first.saturating_add(records).min(geometry.slots());
-        for slot in first..end {
-            let at = (slot - first) as usize * of_record;
-            match bytes {
-                Some(bytes) => self.take_record(Slot(slot), &bytes[at..at + of_record])?,
-                None if planted::is(Bug::UnreadForgotten) => {}
-                None => self.lose(Slot(slot)),
+    pub fn take(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
+        let of_record = record_bytes(self.cache.geometry.config().fragment_bytes) as usize;
+        for (slot, place) in self.slots(bytes.len()).zip(bytes.chunks_exact(of_record)) {
+            self.take_record(slot, place)?;
+        }
+        Ok(())
+    }
+
+    /// The same of so many bytes that cannot be read. Where a part of them can, that is taken by itself.
+    ///
+    /// # Panics
+    /// As [`Recovery::take`].
+    pub fn unreadable(&mut self, bytes: usize) {
+        for slot in self.slots(bytes) {
+            if !planted::is(Bug::UnreadForgotten) {
+                self.lose(slot);
             }
         }
-        self.next += (length / MAP_BLOCK_BYTES as usize) as u32;
-        Ok(())
+    }
+
+    /// The slots whose records are in so many bytes that come next.
+    fn slots(&mut self, bytes: usize) -> impl Iterator<Item = Slot> + use<> {
+        let asked = self.next().map_or(0, |(_, asked)| asked);
+        let fits = bytes > 0 && bytes <= asked && bytes % MAP_BLOCK_BYTES as usize == 0;
+        assert!(fits, "{bytes} bytes of the map are not what was asked for: a part of {asked}, in blocks");
+        let per_block = self.cache.geometry.records_per_block();
+        let first = self.next * per_block;
+        self.next += (bytes / MAP_BLOCK_BYTES as usize) as u32;
+        // Of a map with the most slots the last block's end does not fit a slot's number.
+        let end = self.next.saturating_mul(per_block).min(self.cache.geometry.slots());
+        (first..end).map(Slot)
     }
 
     fn take_record(&mut self, slot: Slot, place: &[u8]) -> Result<(), FormatError> {

@@ -183,6 +183,8 @@ impl Statistics {
 
     /// Bytes written to the cache device.
     pub fn cache_bytes_written(&self) -> u64 {
-        self.async_bytes_written + self.population_bytes_written
+        self.async_bytes_written
+            + self.population_bytes_written
+            + self.map_blocks_written * crate::format::MAP_BLOCK_BYTES
     }
 }

@@ -264,7 +264,7 @@ fn open(args: &AttachArgs, path: &Path) -> Result<(Vec<Volume>, CacheDevice), Fa
     }
     let device = devices::cache(path, true)?;
     let found = devices::superblocks(path, &device)?;
-    let mut superblock = found.newest.opened();
+    let mut superblock = found.newest;
     let mut volumes: Vec<Volume> = Vec::new();
     for named in &args.backing {
         let device = devices::backing(&named.path)?;
@@ -282,6 +282,7 @@ fn open(args: &AttachArgs, path: &Path) -> Result<(Vec<Volume>, CacheDevice), Fa
             entry.host = Backing { in_use: false, ..Backing::decode(&entry.host) }.encode();
         }
     }
+    let superblock = superblock.opened();
     let others = superblock.volumes.iter().enumerate();
     let others = others.filter(|(number, _)| volumes.iter().all(|volume| volume.number != *number));
     devices::note_each(

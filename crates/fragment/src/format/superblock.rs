@@ -2,8 +2,8 @@
 //!
 //! It is kept twice. A host that changes it makes the new one ([`Superblock::opened`] and those beside it),
 //! writes it to the place that [`Superblocks`] names, flushes, writes it to the other one, flushes. The whole
-//! copy with the higher sequence number counts. So a change, a new cache in the place of an old one above all,
-//! has happened for good or not at all: the map is of the cache whose id the superblock has.
+//! copy with the higher sequence number counts. So a change, a new cache in the place of an old one above
+//! all, has happened for good or not at all: the map is of the cache whose id the superblock has.
 
 use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 
@@ -36,7 +36,7 @@ pub struct Superblock {
     pub cache_id: [u8; 16],
     /// Counts the superblocks written.
     pub sequence: u64,
-    /// Counts the openings.
+    /// Counts the openings of the cache with this id.
     pub epoch: u64,
     /// The number that the next volume gets.
     pub next_volume: u32,
@@ -77,7 +77,7 @@ impl Superblock {
     #[must_use]
     pub fn reinitialised(&self, cache_id: [u8; 16]) -> Self {
         assert_ne!(cache_id, self.cache_id, "a cache that begins empty has a new id");
-        Self { cache_id, ..self.changed() }
+        Self { cache_id, epoch: 0, ..self.changed() }
     }
 
     /// The superblock with one more volume, none of which is in the cache. Its number is given here.

@@ -1,9 +1,10 @@
 //! The map: what of the cache survives a restart, kept in a record for each slot on the cache device.
 //!
 //! Recovery uses what *stable* records say. So a record may be stable only while cache device and backing
-//! device have the same in its valid blocks, durably; and before anything changes that, a record that does
-//! not count has to be durable in its place (invariant 10). Records are written in blocks, and blocks in
-//! *commits*: all those that are wanted, then a flush of the cache device, for everybody who waits.
+//! device have the same in its valid blocks, durably (invariant 11); and before anything changes that, a
+//! record that does not count has to be durable in its place (invariant 10). Records are written in blocks,
+//! and blocks in *commits*: all those that are wanted, then a flush of the cache device, for everybody who
+//! waits.
 //!
 //! ```text
 //!          begins (next_map)         all are written            flushed

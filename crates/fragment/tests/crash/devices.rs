@@ -22,8 +22,8 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// Large fragments of many small volumes; or small fragments, of two volumes. Now and then such large ones
-    /// that each has its record in a sector of its own: they take long to make memory for.
+    /// Large fragments of many small volumes; or small fragments, of two volumes. Now and then such large
+    /// ones that each has its record in a sector of its own: they take long to make memory for.
     pub(crate) fn new(random: &mut Random) -> Self {
         let large = random.chance(2, 3);
         let fragment: u64 = match large {

@@ -143,6 +143,40 @@ fn volumes_come_and_go_under_numbers_of_their_own() {
     let numbers: Vec<u32> = again.volumes.iter().map(|volume| volume.number).collect();
     assert_eq!((numbers, again.sequence), (vec![2, 3], 5));
     assert_eq!(again.without_volume(&[9; 16]), None);
-    let anew = again.reinitialised([2; 16]);
-    assert_eq!((anew.epoch, anew.sequence, anew.volumes.len()), (0, 6, 2));
+    let anew = again.opened().reinitialised([2; 16]);
+    assert_eq!((anew.epoch, anew.sequence, anew.volumes.len()), (0, 7, 2));
+}
+
+/// Power fails at any moment while a superblock is written: any sectors of the copy that is under way are new.
+/// The old one counts or the new one, and from the first flush on the new one.
+#[test]
+fn a_change_has_happened_or_not() {
+    let mut random = Random::new(2);
+    let start = Superblock::example();
+    let mut places = [start.encode(), start.encode()];
+    let mut sequence = start.sequence;
+    for change in 0..2000u32 {
+        let found = Superblocks::read([Some(&places[0]), Some(&places[1])]).unwrap();
+        assert_eq!(found.newest.sequence, sequence);
+        let new = match change % 3 {
+            0 => found.newest.opened(),
+            1 => found.newest.reinitialised(u128::from(change).to_le_bytes()),
+            _ => found.newest.without_volume(&[9; 16]).unwrap_or_else(|| found.newest.opened()),
+        };
+        let bytes = new.encode();
+        let steps = random.below(3);
+        for step in 0..=steps {
+            let place = if step == 0 { found.write_first } else { 1 - found.write_first };
+            let is_cut = step == steps;
+            for (old, new) in places[place].chunks_exact_mut(512).zip(bytes.chunks_exact(512)) {
+                if step < 2 && (!is_cut || random.chance(1, 2)) {
+                    old.copy_from_slice(new);
+                }
+            }
+        }
+        let read = Superblocks::read([Some(&places[0]), Some(&places[1])]).unwrap();
+        let is_new = read.newest == new;
+        assert!(is_new || (steps == 0 && read.newest == found.newest), "change {change}, step {steps}");
+        sequence = read.newest.sequence;
+    }
 }
