@@ -1,7 +1,8 @@
 //! Fronts that show any [`Device`](mezzanine_device::Device) to the operating system and to other programs.
 //!
 //! [`nbd`] is a server of the network block device protocol, over Unix sockets and TCP: no kernel module, no
-//! root, and virtual machines, kernels and test programs are its clients.
+//! root, and virtual machines, kernels and test programs are its clients. [`fuse`] shows a device as a file,
+//! which `losetup` makes a block device of.
 //!
 //! *Architecture invariant:* a front knows what a device is, and nothing of caches, tiers, volumes or models.
 //!
@@ -9,4 +10,8 @@
 //! it is an error of the protocol or the end of that connection, never a panic.
 #![forbid(unsafe_code)]
 
+mod zeroes;
+
 pub mod nbd;
+
+pub mod fuse;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use mezzanine_device::{DeviceError, Request};
-use mezzanine_fragment::WriteToken;
+use mezzanine_fragment::{FlushToken, WriteToken};
 
 use crate::host::Shared;
 use crate::latency::Served;
@@ -17,6 +17,8 @@ struct Batch {
     served: Vec<Option<Served>>,
     /// Writes and discards that have begun in the engine.
     tokens: Vec<(usize, WriteToken)>,
+    /// The same of flushes.
+    flushes: Vec<(usize, FlushToken)>,
 }
 
 impl Shared {
@@ -28,6 +30,7 @@ impl Shared {
             results: batch.iter().map(|_| Ok(())).collect(),
             served: vec![None; batch.len()],
             tokens: Vec::new(),
+            flushes: Vec::new(),
         };
         let (mut wanted, mut backing) = (Vec::new(), Vec::new());
         for (number, request) in batch.iter_mut().enumerate() {
@@ -96,6 +99,7 @@ impl Shared {
             }
             Request::Flush => {
                 begun(None, Served::Flush);
+                done.flushes.extend(self.flush_begin(volume).map(|token| (number, token)));
                 Request::Flush
             }
             Request::Append { .. } | Request::Reset { .. } => {
@@ -113,7 +117,11 @@ impl Shared {
         let results = self.backing(volume).run(&mut requests);
         for ((number, request), result) in numbers.into_iter().zip(&requests).zip(results) {
             match request {
-                Request::Flush => self.flushed(&result),
+                Request::Flush => {
+                    let token = done.flushes.iter().position(|(of, _)| *of == number);
+                    let token = token.map(|at| done.flushes.swap_remove(at).1);
+                    self.flushed(token, &result);
+                }
                 Request::Read { .. } if result.is_err() => count(&self.counters.backing_reads_failed),
                 _ => {}
             }

@@ -16,6 +16,8 @@ pub enum CachedErrorKind {
     Volumes,
     /// The system has no more threads.
     Threads,
+    /// The map of the cache device cannot be used.
+    Map,
     /// A device has failed.
     Device,
 }

@@ -4,9 +4,9 @@
 //!            refusals_max reads refused in a row             suspended_for is over
 //!   Working ─────────────────────────────────────► Suspended ─────────────────────► Working
 //!      │                                               │
-//!      └──────────── it is gone, or shorter ───────────┴──► Lost, for good
+//!      └────── it is gone, shorter, or refuses the map ┴──► Lost, for good
 //! ```
-//! (`refused` on the edges to the right and down; `use_for_reads` on the one back.)
+//! (`refused` on the edges to the right and down, `lose` on that for the map; `use_for_reads` on the one back.)
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -22,8 +22,8 @@ pub enum Health {
     Working,
     /// It has refused several reads in a row, and reads go past it for a while.
     Suspended,
-    /// It was gone, or is shorter than it was: it is not used again, as it may have lost what it had
-    /// acknowledged.
+    /// It was gone, or is shorter than it was, and may have lost what it had acknowledged; or it has refused
+    /// a block of the map or a flush. It is not used again.
     Lost,
 }
 
@@ -75,6 +75,11 @@ impl CacheHealth {
         self.lost.load(SeqCst)
     }
 
+    /// The device is not used again.
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, SeqCst);
+    }
+
     pub(crate) fn now(&self, now: u64) -> Health {
         match (self.is_lost(), self.suspended_until.load(SeqCst)) {
             (true, _) => Health::Lost,
@@ -112,7 +117,7 @@ impl CacheHealth {
         noted.1 = error.to_string();
         drop(reasons);
         if is_gone(error) {
-            self.lost.store(true, SeqCst);
+            self.lose();
         }
         if is_read {
             let in_a_row = self.in_a_row.load(SeqCst).saturating_add(1);

@@ -17,7 +17,7 @@ use crate::statistics::{CachedStatistics, Counters};
 use crate::volume::CachedVolume;
 
 /// How often the end looks whether the copies are written.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// One cache device and the backing devices of its volumes. Clones are the same cache; its threads end with
 /// the last clone and the last [`CachedVolume`].
@@ -111,7 +111,7 @@ impl BlockCache {
         Ok(Self { running: Arc::new(running) })
     }
 
-    fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
         &self.running.shared
     }
 
@@ -204,6 +204,11 @@ impl BlockCache {
 }
 
 impl Shared {
+    /// Whether the engine keeps a map that survives.
+    pub(crate) fn has_map(&self) -> bool {
+        self.cache.geometry().config().map.is_some()
+    }
+
     /// Nanoseconds since the start.
     pub(crate) fn now(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -238,7 +243,7 @@ impl Drop for Running {
     }
 }
 
-fn check(
+pub(crate) fn check(
     geometry: &Geometry,
     flash: &dyn Device,
     backing: &[Option<Arc<dyn Device>>],

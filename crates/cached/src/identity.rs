@@ -4,13 +4,16 @@
 //! |---|---|---|
 //! | 0 | 32 | fingerprint |
 //! | 32 | 1 | 1: in use, so that the fingerprint says nothing; 0: it was detached as the fingerprint says |
-//! | 33 | 31 | zeros |
+//! | 33 | 7 | zeros |
+//! | 40 | 8 | when the file was last changed, in nanoseconds since 1970; 0: it is no file |
+//! | 48 | 16 | zeros |
 
 use mezzanine_fragment::format::HOST_BYTES;
 
 use crate::fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 
 const IN_USE_AT: usize = FINGERPRINT_BYTES;
+const CHANGED_AT: usize = 40;
 
 /// A backing device as it was last seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub struct Backing {
     pub fingerprint: Fingerprint,
     /// It was attached and not detached since: written to in the meantime.
     pub in_use: bool,
+    /// When it was last changed, if it is a file: in nanoseconds since 1970; else 0.
+    pub changed_ns: u64,
 }
 
 impl Backing {
@@ -27,6 +32,7 @@ impl Backing {
         let mut bytes = [0; HOST_BYTES];
         bytes[..FINGERPRINT_BYTES].copy_from_slice(&self.fingerprint.0);
         bytes[IN_USE_AT] = self.in_use.into();
+        bytes[CHANGED_AT..CHANGED_AT + 8].copy_from_slice(&self.changed_ns.to_le_bytes());
         bytes
     }
 
@@ -34,7 +40,10 @@ impl Backing {
     pub fn decode(bytes: &[u8; HOST_BYTES]) -> Self {
         let mut fingerprint = [0; FINGERPRINT_BYTES];
         fingerprint.copy_from_slice(&bytes[..FINGERPRINT_BYTES]);
-        Self { fingerprint: Fingerprint(fingerprint), in_use: bytes[IN_USE_AT] != 0 }
+        let mut changed = [0; 8];
+        changed.copy_from_slice(&bytes[CHANGED_AT..CHANGED_AT + 8]);
+        let (fingerprint, in_use) = (Fingerprint(fingerprint), bytes[IN_USE_AT] != 0);
+        Self { fingerprint, in_use, changed_ns: u64::from_le_bytes(changed) }
     }
 }
 
@@ -45,7 +54,8 @@ mod tests {
     #[test]
     fn what_is_kept_is_read_back() {
         for in_use in [false, true] {
-            let backing = Backing { fingerprint: Fingerprint([7; FINGERPRINT_BYTES]), in_use };
+            let fingerprint = Fingerprint([7; FINGERPRINT_BYTES]);
+            let backing = Backing { fingerprint, in_use, changed_ns: u64::MAX - 7 };
             assert_eq!(Backing::decode(&backing.encode()), backing);
         }
         let mut odd = [0; HOST_BYTES];

@@ -30,6 +30,11 @@ impl Shared {
                     self.parking.found_one();
                     let done = self.carry_out(&mut job);
                     self.cache.done(job, done);
+                    if self.cache.health() == mezzanine_fragment::Health::MapFailed {
+                        // Nothing could leave any more, and nothing is lost but time.
+                        self.health.lose();
+                        self.cache.go_offline();
+                    }
                     self.offer_work();
                 }
                 Next::NotBefore(until) if until <= now => std::thread::yield_now(),
@@ -54,6 +59,19 @@ impl Shared {
                 let written = self.flash.write_at(write.data(), write.offset());
                 self.written(written)
             }
+            Job::WriteMap(write) => {
+                let written = self.flash.write_at(write.data(), write.offset());
+                self.written(written)
+            }
+            Job::FlushCache(_) => {
+                let flushed = self.flash.flush();
+                self.written(flushed)
+            }
+            // One that is not served has nothing to be flushed.
+            Job::FlushBacking(flush) => match &self.backing[flush.volume()] {
+                Some(device) => device.flush().map_err(|_| Refused),
+                None => Ok(()),
+            },
             Job::WriteBlocks(write) => {
                 let mut writes: Vec<_> =
                     write.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();

@@ -37,6 +37,10 @@
 //! 4. *Ends are bounded.* Threads end with the last handle, each after the request that it is in. One that a
 //!    device does not give back is waited for no longer than [`Settings::end_within`]; it keeps what it
 //!    stands on until it ends.
+//! 5. *A map counts after an orderly end alone.* Who opens a cache with a map ([`BlockCache::recover`]) has
+//!    noted before, durably, that the map is void; and notes that it counts when [`BlockCache::close`] has
+//!    said that it is whole and nothing comes after it. So a crash costs the contents of the cache, no write
+//!    waits for a mark, and a cache device that refuses a block of the map may be left alone.
 
 #![forbid(unsafe_code)]
 
@@ -62,6 +66,8 @@ mod parking;
 
 mod host;
 
+mod map;
+
 mod read;
 
 mod batch;
@@ -79,6 +85,7 @@ pub use health::{DeviceFailures, Health};
 pub use host::{BlockCache, Drained};
 pub use identity::Backing;
 pub use latency::{Latency, Served};
+pub use map::Closed;
 pub use settings::Settings;
 pub use statistics::{Bypassed, CachedStatistics};
 pub use superblocks::{read_superblocks, write_superblock};

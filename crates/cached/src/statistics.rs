@@ -47,7 +47,7 @@ counters! {
     /// Reads that a backing device has failed.
     backing_reads_failed,
     /// Flushes that a backing device has failed.
-    backing_flushes_failed,
+    flushes_failed,
     /// Flushes.
     flushes,
     /// Writes that were durable when they were answered.

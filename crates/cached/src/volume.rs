@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
-use mezzanine_fragment::{DeviceError as Refused, WriteToken};
+use mezzanine_fragment::{DeviceError as Refused, FlushToken, WriteToken};
 
 use crate::host::{Running, Shared};
 use crate::latency::Served;
@@ -96,16 +96,26 @@ impl Shared {
 
     pub(crate) fn flush(&self, volume: usize) -> Result<(), DeviceError> {
         let since = Instant::now();
+        let token = self.flush_begin(volume);
         let result = self.backing(volume).flush();
-        self.flushed(&result);
+        self.flushed(token, &result);
         self.latencies.record(Served::Flush, since);
         result
     }
 
-    pub(crate) fn flushed(&self, result: &Result<(), DeviceError>) {
+    /// The engine wants to know what is durable if its map is to survive.
+    pub(crate) fn flush_begin(&self, volume: usize) -> Option<FlushToken> {
+        self.has_map().then(|| self.cache.flush_begin(volume).expect("a volume that is served"))
+    }
+
+    pub(crate) fn flushed(&self, token: Option<FlushToken>, result: &Result<(), DeviceError>) {
+        if let Some(token) = token {
+            self.cache.flush_end(token, said(result));
+            self.offer_work();
+        }
         count(&self.counters.flushes);
         if result.is_err() {
-            count(&self.counters.backing_flushes_failed);
+            count(&self.counters.flushes_failed);
         }
     }
 
@@ -157,9 +167,13 @@ impl Shared {
 
     pub(crate) fn end(&self, token: Option<WriteToken>, result: &Result<(), DeviceError>) {
         if let Some(token) = token {
-            let said = if result.is_ok() { Ok(()) } else { Err(Refused) };
-            self.cache.write_end(token, said);
+            self.cache.write_end(token, said(result));
             self.offer_work();
         }
     }
+}
+
+/// What a device has said, as the engine is told.
+fn said(result: &Result<(), DeviceError>) -> Result<(), Refused> {
+    if result.is_ok() { Ok(()) } else { Err(Refused) }
 }

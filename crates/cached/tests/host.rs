@@ -131,7 +131,7 @@ fn the_backing_devices_errors_are_the_callers() {
     fail(Operation::Flush);
     assert!(device.flush().is_err());
     let host = small.cache.statistics().host;
-    assert_eq!((host.backing_reads_failed, host.backing_flushes_failed), (1, 1));
+    assert_eq!((host.backing_reads_failed, host.flushes_failed), (1, 1));
 }
 
 #[test]

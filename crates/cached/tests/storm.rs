@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use mezzanine_cached::{BlockCache, CachedVolume, Health, Settings};
 use mezzanine_device::memory::{Bad, Fault, Injection, Operation};
 use mezzanine_device::{Device, DeviceErrorKind, FileDevice, MemoryDevice, OpenOptions, Request};
+use mezzanine_fragment::format::Superblock;
 use mezzanine_fragment::{Config, Stage};
 use mezzanine_ground::random::Random;
 
@@ -39,6 +40,8 @@ fn config() -> Config {
 }
 
 struct World {
+    /// Versions begin behind it.
+    base: u64,
     cache: BlockCache,
     volumes: Vec<CachedVolume>,
     /// Of each block: the newest version that somebody has begun to write, and that has been written.
@@ -66,8 +69,14 @@ impl World {
         let settings = Settings { suspended_for: Duration::from_millis(5), ..Settings::default() };
         let backing = backing.into_iter().map(Some).collect();
         let cache = BlockCache::start(config().geometry().unwrap(), flash, backing, settings).unwrap();
-        let atomics = || (0..index(VOLUMES, 0)).map(|_| AtomicU64::new(0)).collect();
+        World::over(cache, 0, &vec![0; index(VOLUMES, 0)])
+    }
+
+    /// Goes on with devices that have these versions of their blocks.
+    fn over(cache: BlockCache, base: u64, found: &[u64]) -> World {
+        let atomics = || found.iter().map(|&version| AtomicU64::new(version)).collect();
         World {
+            base,
             volumes: (0..VOLUMES).map(|volume| cache.volume(volume).unwrap()).collect(),
             cache,
             begun: atomics(),
@@ -93,7 +102,7 @@ impl World {
             let quarter = *random.pick(&[writer, writer, 3]);
             let first = fragment + 8 * quarter + random.below(6);
             let blocks = first..first + random.between(1, 2);
-            let value = version << 8 | writer;
+            let value = (self.base + version) << 8 | writer;
             for block in blocks.clone() {
                 self.begun[index(volume, block)].fetch_max(value, SeqCst);
             }
@@ -302,4 +311,87 @@ fn files_are_cached_as_memory_is() {
     world.the_backing_devices_have_everything();
     drop(world);
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A cache that is closed has what it had when it is opened again, whatever power takes that was not flushed.
+#[test]
+fn a_map_survives_ends_and_losses_of_power() {
+    let bytes = Superblock::new([1; 16], 4 << 20, FRAGMENT).unwrap().layout.data_offset + SLOTS * FRAGMENT;
+    let mut superblock = Superblock::new([1; 16], bytes, FRAGMENT).unwrap();
+    for volume in 0..VOLUMES as u8 {
+        let added =
+            superblock.with_volume([volume; 16], &format!("v{volume}"), FRAGMENTS * FRAGMENT, [0; 64]);
+        superblock = added.unwrap();
+    }
+    let flash = Arc::new(MemoryDevice::new(bytes));
+    let disks: Vec<_> = (0..VOLUMES).map(|_| Arc::new(MemoryDevice::new(FRAGMENTS * FRAGMENT))).collect();
+    let (mut versions, mut had) = (vec![0; index(VOLUMES, 0)], 0);
+    for life in 0..5 {
+        superblock = superblock.opened();
+        let mut config = Config { fragment_bytes: FRAGMENT, ..config() };
+        let kept = superblock.config();
+        (config.cache_bytes, config.data_offset, config.map) = (bytes, kept.data_offset, kept.map);
+        config.map.as_mut().unwrap().settle_ms = 8;
+        let backing = disks.iter().map(|disk| Some(Arc::clone(disk) as Arc<dyn Device>)).collect();
+        let flash_again = Arc::clone(&flash) as Arc<dyn Device>;
+        let geometry = config.geometry().unwrap();
+        let (cache, found) =
+            BlockCache::recover(geometry, flash_again, backing, Settings::default()).unwrap();
+        assert_eq!((found.fragments, found.unstable, found.lost), (had, 0, 0), "life {life}");
+        let compared = cache.compare(|_, _| ()).unwrap();
+        assert!(compared.differing == 0 && (compared.blocks > 0) == (had > 0), "{compared:?}");
+        let world = World::over(cache, life * 1_000_000, &versions);
+        world.run(|_| ());
+        world.volumes.iter().for_each(|volume| volume.flush().unwrap());
+        let closed = world.cache.close(Duration::from_secs(30), |_| ());
+        assert!(closed.is_whole, "{closed:?}: {:?}", world.cache.statistics());
+        world.cache.engine().check();
+        had = world.cache.statistics().engine.slots_used;
+        versions = world.ended.iter().map(|version| version.load(SeqCst)).collect();
+        drop(world);
+        flash.power_cut(life);
+        for disk in &disks {
+            disk.power_cut(life);
+        }
+    }
+    assert!(had > 0);
+}
+
+#[test]
+fn a_map_that_the_cache_device_refuses_fails_nobody_and_is_not_whole() {
+    for operation in [Operation::Write, Operation::Flush] {
+        let mut superblock = Superblock::new([1; 16], 4 << 20, FRAGMENT).unwrap();
+        for volume in 0..VOLUMES as u8 {
+            let added =
+                superblock.with_volume([volume; 16], &format!("v{volume}"), FRAGMENTS * FRAGMENT, [0; 64]);
+            superblock = added.unwrap();
+        }
+        let flash = Arc::new(MemoryDevice::new(4 << 20));
+        let mut config = superblock.opened().config();
+        config.throttle = self::config().throttle;
+        config.map.as_mut().unwrap().settle_ms = 8;
+        let backing = memory().into_iter().map(Some).collect();
+        let (cache, _) = BlockCache::recover(
+            config.geometry().unwrap(),
+            Arc::clone(&flash) as Arc<dyn Device>,
+            backing,
+            Settings::default(),
+        )
+        .unwrap();
+        let world = World::over(cache, 0, &vec![0; index(VOLUMES, 0)]);
+        world.enough.store(true, SeqCst);
+        world.run(|stop| {
+            while !stop.load(SeqCst) && world.cache.statistics().engine.populations_done == 0 {
+                std::thread::yield_now();
+            }
+            // Copies may be refused before a block of the map is.
+            let fault = Fault::Error(DeviceErrorKind::Io);
+            flash.inject(Injection { operation, after: 0, count: u64::MAX, fault });
+        });
+        // What has been populated has to be recorded.
+        let closed = world.cache.close(Duration::from_secs(30), |_| ());
+        assert!(!closed.is_whole, "{closed:?}");
+        assert_eq!(world.cache.statistics().health, Health::Lost);
+        world.the_backing_devices_have_everything();
+    }
 }

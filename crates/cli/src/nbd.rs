@@ -110,15 +110,22 @@ impl ListenArgs {
 
 fn report(event: &Event<'_>, counts: &Counts) {
     match event {
+        Event::Failed { .. } => return counts.note_failure(&event.to_string()),
         Event::Began { .. } => {
             counts.clients.fetch_add(1, Ordering::Relaxed);
         }
-        Event::Failed { .. } => match counts.failed.fetch_add(1, Ordering::Relaxed) {
-            FAILURES_SHOWN => return output::note("more requests fail; they are counted"),
-            failed if failed > FAILURES_SHOWN => return,
-            _ => {}
-        },
         _ => {}
     }
     output::note(&event.to_string());
+}
+
+impl Counts {
+    /// A request has failed: the first few are shown.
+    pub(crate) fn note_failure(&self, text: &str) {
+        match self.failed.fetch_add(1, Ordering::Relaxed) {
+            FAILURES_SHOWN => output::note("more requests fail; they are counted"),
+            failed if failed > FAILURES_SHOWN => {}
+            _ => output::note(text),
+        }
+    }
 }

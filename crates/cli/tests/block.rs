@@ -190,9 +190,13 @@ fn two_volumes_are_cached_from_one_end_to_the_other() {
     place.mezz(&["detach", "s"]).expect(3).complains(&["2 clients", "--disconnect"]);
     let detached = place.json(&["detach", "s", "--disconnect"]);
     assert_eq!(detached["copies_left"], 0);
+    assert!(!place.path("s.control").exists(), "whoever comes next finds it gone");
     let (said, told) = attached.end();
     assert_eq!((&said["clients_seen"], &said["failed_requests"]), (&json!(2), &json!(0)));
-    assert!(told.contains("of memory") && told.contains("empty (epoch 1)"), "{told}");
+    assert!(
+        told.contains("of memory") && told.contains("0 of 27 fragments of 128 KiB in use (epoch 1)"),
+        "{told}"
+    );
     assert!(disk.is_closed());
     assert_eq!(std::fs::read(place.path("disk")).unwrap()[..8192], [[7; 4096], [8; 4096]].concat());
     assert_eq!(place.mezz(&["list"]).expect(0).stdout, "no cache is attached\n");
@@ -249,11 +253,56 @@ fn what_was_flushed_survives_a_kill() {
     let _ = std::fs::remove_file(place.path("s"));
     let again = place.attach(&["cache", "--backing", "disk"]);
     assert_eq!(place.client("disk").read(0, 4096), [5; 4096]);
-    assert_eq!(place.json(&["status", "cache"])["cache"]["epoch"], 2);
+    let counters = ["slots_used", "reads_hit"].map(|name| place.counter(name));
+    assert_eq!(counters, [0, 0]);
     again.signal("-TERM");
     let (_, told) = again.end();
-    assert!(told.contains("was not detached"), "{told}");
+    assert!(told.contains("no orderly end"), "{told}");
     assert_eq!(place.json(&["check", "cache"])["volumes"][0]["in_use"], false);
+}
+
+#[test]
+fn a_cache_goes_on_with_what_it_had_after_an_orderly_end_alone() {
+    let place = Place::with_cache();
+    let arguments = ["cache", "--backing", "disk"];
+    let attached = place.attach(&arguments);
+    let mut disk = place.client("disk");
+    disk.write(0, &[1; 8192]);
+    place.warm(&mut disk, 0);
+    disk.write(4096, &[2; 4096]);
+    drop(disk);
+    attached.signal("-TERM");
+    attached.end();
+    // Its first read is a hit.
+    let attached = place.attach(&arguments);
+    let mut disk = place.client("disk");
+    assert_eq!(disk.read(0, 8192), [[1; 4096], [2; 4096]].concat());
+    let counters = ["slots_used", "reads_hit", "reads_missed", "populations_begun"];
+    assert_eq!(counters.map(|name| place.counter(name)), [1, 1, 0, 0]);
+    assert_eq!(place.json(&["check", "s", "--compare"])["blocks_differing"], 0);
+    disk.write(0, &[3; 4096]);
+    attached.signal("-KILL");
+    drop(attached);
+    let _ = std::fs::remove_file(place.path("s"));
+    let attached = place.attach(&arguments);
+    let mut disk = place.client("disk");
+    assert_eq!(place.counter("slots_used"), 0, "a crash costs what was cached");
+    assert_eq!(disk.read(0, 8192), [[3; 4096], [2; 4096]].concat());
+    place.warm(&mut disk, 0);
+    place.mezz(&["detach", "s", "--disconnect"]).expect(0);
+    attached.end();
+    // What was written to in the middle meanwhile is not believed.
+    let past = std::fs::OpenOptions::new().write(true).open(place.path("disk")).unwrap();
+    past.write_all_at(&[4; 4096], 2 * MIB).unwrap();
+    place
+        .mezz(&["attach", "cache", "--backing", "disk", "--socket", "s"])
+        .expect(3)
+        .complains(&["it was written to", "--accept-changes"]);
+    let attached = place.attach(&["cache", "--backing", "disk", "--accept-changes"]);
+    assert_eq!(place.counter("slots_used"), 0);
+    assert_eq!(place.client("disk").read(2 * MIB, 4096), [4; 4096]);
+    attached.signal("-TERM");
+    attached.end();
 }
 
 #[test]
@@ -306,6 +355,61 @@ fn volumes_are_served_without_their_cache_when_that_is_asked_for() {
     place.mezz(&["detach", "s", "--disconnect"]).expect(0);
     let (_, told) = attached.end();
     assert!(told.contains("out of date"), "{told}");
+}
+
+#[test]
+fn a_volume_is_a_file_where_that_is_asked_for() {
+    let place = Place::with_cache();
+    place.disk("second", 4 * MIB);
+    place
+        .mezz(&["attach", "--without-cache", "--backing", "disk", "--backing", "second", "--fuse", "file"])
+        .expect(2)
+        .complains(&["--fuse", "one volume"]);
+    let shown = |arguments: &[&str]| -> Option<Attached> {
+        let mut command =
+            place.command(&["attach", "--json", "cache", "--backing", "disk", "--fuse", "file"]);
+        let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut attached = Attached { child: Some(child) };
+        while place.json(&["list"]) == json!([]) {
+            if attached.child.as_mut().unwrap().try_wait().unwrap().is_some() {
+                let mut told = String::new();
+                attached.child.as_mut().unwrap().stderr.as_mut().unwrap().read_to_string(&mut told).unwrap();
+                assert!(told.contains("no file can be shown there"), "{told}");
+                println!("skipped: {told}");
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Some(attached)
+    };
+    let Some(attached) = shown(&[]) else { return };
+    let open = || std::fs::OpenOptions::new().read(true).write(true).open(place.path("file")).unwrap();
+    let file = open();
+    file.write_all_at(&[4; 8192], 0).unwrap();
+    file.sync_all().unwrap();
+    let status = || place.json(&["status", "file"]);
+    let counter = |name: &str| status()["cache"]["counters"][name].as_u64().unwrap();
+    assert_eq!((counter("writes"), counter("flushes")), (1, 1));
+    file.read_exact_at(&mut [0; 512], 0).unwrap();
+    place.wait("a population", || counter("populations_done") == 1);
+    let mut found = [0; 8192];
+    file.read_exact_at(&mut found, 0).unwrap();
+    assert_eq!((found, counter("reads_hit")), ([4; 8192], 1));
+    // It is in use, so it stays.
+    place.mezz(&["detach", "file"]).expect(3).complains(&["file", "umount", "--disconnect"]);
+    file.write_all_at(&[5; 512], 0).unwrap();
+    drop(file);
+    place.wait("the end", || place.mezz(&["detach", "file"]).code == 0);
+    attached.end();
+    assert!(!place.path("file").exists());
+    assert_eq!(std::fs::read(place.path("disk")).unwrap()[..512], [5; 512]);
+    // Whoever has it open when it ends all the same gets errors.
+    let attached = shown(&[]).unwrap();
+    let file = open();
+    place.mezz(&["detach", "file", "--disconnect"]).expect(0);
+    attached.end();
+    assert!(file.write_all_at(&[6; 512], 0).is_err());
+    assert_eq!(std::fs::read(place.path("disk")).unwrap()[..512], [5; 512]);
 }
 
 #[test]
@@ -464,6 +568,13 @@ fn what_does_not_belong_together_is_not_attached() {
     refused(&["cache", "--backing", "second"], 3, &["second", "no volume of the name", "the cache has disk"]);
     refused(&["cache", "--backing", "disk=second"], 3, &["second", "first or last blocks", "another device"]);
     refused(&["cache", "--backing", "disk=cache"], 2, &["its own cache"]);
+    // What came to nothing leaves no trace.
+    std::fs::write(place.path("file"), "").unwrap();
+    place
+        .mezz(&["attach", "cache", "--backing", "disk", "--socket", "file", "--control", "c"])
+        .expect(3)
+        .complains(&["file", "something else than a socket"]);
+    assert_eq!(place.json(&["check", "cache"])["volumes"][0]["in_use"], false);
     // By what it is known by, whatever it is called.
     std::fs::rename(place.path("disk"), place.path("moved")).unwrap();
     drop(place.attach(&["cache", "--backing", "moved"]));

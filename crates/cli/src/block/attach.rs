@@ -6,11 +6,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use mezzanine_blockdev::fuse::{FuseFile, FuseOptions};
 use mezzanine_blockdev::nbd::{Export, UnixSocket};
-use mezzanine_cached::{Backing, BlockCache, Fingerprint, Settings, write_superblock};
-use mezzanine_device::{Device, FileDevice};
+use mezzanine_cached::{Backing, BlockCache, Closed, Settings, write_superblock};
+use mezzanine_device::{Device, DeviceError, FileDevice};
 use mezzanine_fragment::format::{Superblock, VolumeEntry};
-use mezzanine_fragment::{WORKERS_MAX, WriteMode};
+use mezzanine_fragment::{Geometry, WORKERS_MAX, WriteMode};
 
 use super::control::Answer;
 use super::devices::{self, Named};
@@ -27,12 +28,12 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz block attach /dev/nvme1n1 --backing data=/dev/sdb --backing log=/dev/sdc --socket /run/cached.sock
   mezz block attach --without-cache --backing /dev/sdb --socket /run/sdb.sock
 
-Each volume is an export of its name; clients that name none get the first one. The cache begins empty at each start. Every write goes to the volume's \
+Each volume is an export of its name; clients that name none get the first one. After an orderly end the cache goes on with what it had; after a crash it begins empty. Every write goes to the volume's \
 own device before it is answered, flushes go there alone, and the cache device may fail or be lost at any time: that costs speed and nothing else. What \
 writes to a volume's own device must come through here as long as it has a cache.
 
 With --without-cache the volumes are served as they are, at their own speed. What a cache device has of them is out of date from the first write \
-on; give --accept-changes when it is attached again.
+on, which it may not notice: give --accept-changes when it is attached again.
 
 SIGINT, SIGTERM or `mezz block detach` end it: what is under way is finished, and what was written is durable.";
 
@@ -59,6 +60,11 @@ pub(crate) struct AttachArgs {
 
     #[command(flatten)]
     listen: ListenArgs,
+
+    /// Show the volume as a file here, through FUSE: over an empty file, or one that is made and goes with
+    /// it. For one volume alone; needs /dev/fuse, and fusermount3 where this user is not root.
+    #[arg(long, value_name = "PATH", group = "where")]
+    fuse: Option<PathBuf>,
 
     /// Where to make the control socket (default: the socket's path and .control; with --listen alone, in the
     /// folder that `mezz block list` looks at).
@@ -91,7 +97,9 @@ struct Volume {
     number: usize,
     named: Named,
     device: Arc<FileDevice>,
-    fingerprint: Fingerprint,
+    known_by: Backing,
+    /// It was changed while it was detached.
+    is_changed: bool,
 }
 
 /// The cache device with its superblock of this opening.
@@ -99,16 +107,55 @@ struct CacheDevice {
     path: PathBuf,
     device: Arc<FileDevice>,
     superblock: Superblock,
+    /// Which of its two places is written first.
+    first: usize,
+}
+
+impl CacheDevice {
+    /// Notes durably that these volumes are in use, or that they are detached as they are now. Afterwards both
+    /// copies are as new as one another.
+    fn note(&mut self, volumes: &[Volume], in_use: bool) -> Result<(), Failure> {
+        for volume in volumes {
+            let backing = match in_use {
+                true => Backing { in_use, ..volume.known_by },
+                false => devices::known_by(&volume.named.path, &volume.device)?,
+            };
+            self.superblock.volumes[volume.number].host = backing.encode();
+        }
+        write_superblock(&*self.device, &self.superblock, self.first)
+            .map_err(|error| Failure::refused(self.path.display(), chain(&error)))?;
+        self.superblock.sequence += 1;
+        Ok(())
+    }
 }
 
 pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     devices::refuse_twice(&args.backing)?;
+    if args.fuse.is_some() && args.backing.len() > 1 {
+        return Err(Failure::usage("--fuse", "one file shows one volume")
+            .next("name one volume, or serve them at a --socket"));
+    }
     let encryption = args.listen.encryption()?;
     end_on_signals();
+    // The kernel may be a client of ours: what it needs to free memory must not wait for memory. Only root may
+    // say so, and nothing else depends on it.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+    let control = control_path(args)?;
+    let socket = UnixSocket::bind(&control).and_then(|socket| {
+        socket.listener().set_nonblocking(true)?;
+        Ok(socket)
+    });
+    let socket = socket.map_err(|error| {
+        Failure::refused(control.display(), format!("cannot make the control socket there: {error}"))
+            .next("name another path with --control")
+    })?;
     let (volumes, cache) = match &args.cache {
         Some(path) => {
-            let (volumes, device) = open(args, path)?;
-            let cache = start(args, &volumes, &device)?;
+            let (volumes, mut device) = open(args, path)?;
+            let geometry = geometry(args, &device)?;
+            // From here on what the map says is void, until it is closed.
+            device.note(&volumes, true)?;
+            let cache = start(args, geometry, &volumes, &device)?;
             (volumes, Some((cache, device)))
         }
         None => {
@@ -120,16 +167,22 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     };
     let counts = Arc::new(Counts::default());
     let exports = exports(&volumes, cache.as_ref().map(|(cache, _)| cache));
-    let control = control_path(args)?;
-    let socket = UnixSocket::bind(&control).and_then(|socket| {
-        socket.listener().set_nonblocking(true)?;
-        Ok(socket)
-    });
-    let socket = socket.map_err(|error| {
-        Failure::refused(control.display(), format!("cannot make the control socket there: {error}"))
-            .next("name another path with --control")
-    })?;
-    let server = args.listen.serve(exports, encryption, &counts)?;
+    let shown = exports.first().map(|(export, _)| export.clone());
+    let serve = || {
+        let fuse =
+            args.fuse.as_ref().zip(shown).map(|(path, export)| show(path, export, &counts)).transpose()?;
+        Ok((args.listen.serve(exports, encryption, &counts)?, fuse))
+    };
+    let (server, fuse) = match serve() {
+        Ok(serving) => serving,
+        Err(failure) => {
+            // Nobody has been let in.
+            if let Some((running, device)) = cache {
+                close(&running, device, &volumes, SIGNAL_WITHIN, |_| ());
+            }
+            return Err(failure);
+        }
+    };
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let attached = Attached {
         process: std::process::id(),
@@ -149,7 +202,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         backing: volume.named.path.display().to_string(),
         bytes: volume.device.len(),
     });
-    let attachment = Attachment::new(cache.zip(facts), reports.collect(), server, counts);
+    let attachment = Attachment::new(cache.zip(facts), reports.collect(), (server, fuse), counts);
     let within = loop {
         attachment.accept(&socket);
         if let Some(within) = attachment.ending.wanted() {
@@ -185,9 +238,9 @@ fn end_on_signals() {
 }
 
 fn control_path(args: &AttachArgs) -> Result<PathBuf, Failure> {
-    match (&args.control, &args.listen.socket) {
+    match (&args.control, args.listen.socket.as_ref().or(args.fuse.as_ref())) {
         (Some(path), _) => Ok(path.clone()),
-        (None, Some(socket)) => Ok(registry::control_beside(socket)),
+        (None, Some(path)) => Ok(registry::control_beside(path)),
         (None, None) => Ok(registry::folder()?.join(format!("{}.control", std::process::id()))),
     }
 }
@@ -195,14 +248,14 @@ fn control_path(args: &AttachArgs) -> Result<PathBuf, Failure> {
 fn uncached(args: &AttachArgs) -> Result<Vec<Volume>, Failure> {
     let open = |(number, named): (usize, &Named)| {
         let device = devices::backing(&named.path)?;
-        let fingerprint = devices::fingerprint(&named.path, &*device)?;
-        Ok(Volume { number, named: named.clone(), device, fingerprint })
+        let known_by = devices::known_by(&named.path, &device)?;
+        Ok(Volume { number, named: named.clone(), device, known_by, is_changed: false })
     };
     args.backing.iter().enumerate().map(open).collect()
 }
 
 /// Opens the cache device and the volumes' own devices, and refuses what does not belong together. Nothing is
-/// written yet.
+/// written.
 fn open(args: &AttachArgs, path: &Path) -> Result<(Vec<Volume>, CacheDevice), Failure> {
     if let Some(one) = args.backing.iter().find(|one| devices::same(&one.path, path)) {
         return Err(
@@ -211,28 +264,32 @@ fn open(args: &AttachArgs, path: &Path) -> Result<(Vec<Volume>, CacheDevice), Fa
     }
     let device = devices::cache(path, true)?;
     let found = devices::superblocks(path, &device)?;
-    let mut superblock = found.newest.opened();
+    let mut superblock = found.newest;
     let mut volumes: Vec<Volume> = Vec::new();
     for named in &args.backing {
         let device = devices::backing(&named.path)?;
-        let fingerprint = devices::fingerprint(&named.path, &*device)?;
+        let known_by = devices::known_by(&named.path, &device)?;
         let taken = |number: usize| volumes.iter().any(|volume| volume.number == number);
-        let number = belonging(&superblock, named, &*device, fingerprint, taken, path)?;
-        check(&superblock.volumes[number], named, &*device, fingerprint, args.accept_changes)?;
-        volumes.push(Volume { number, named: named.clone(), device, fingerprint });
+        let number = belonging(&superblock, named, &*device, known_by, taken, path)?;
+        let entry = &superblock.volumes[number];
+        let is_changed = check(entry, named, &*device, known_by, args.accept_changes)?;
+        volumes.push(Volume { number, named: named.clone(), device, known_by, is_changed });
     }
-    for volume in &volumes {
-        let backing = Backing { fingerprint: volume.fingerprint, in_use: true };
-        superblock.volumes[volume.number].host = backing.encode();
+    if superblock.volumes.iter().any(|entry| Backing::decode(&entry.host).in_use) {
+        // What the map says of a cache that came to no orderly end is void.
+        superblock = superblock.reinitialised(devices::random_id()?);
+        for entry in &mut superblock.volumes {
+            entry.host = Backing { in_use: false, ..Backing::decode(&entry.host) }.encode();
+        }
     }
+    let superblock = superblock.opened();
     let others = superblock.volumes.iter().enumerate();
     let others = others.filter(|(number, _)| volumes.iter().all(|volume| volume.number != *number));
     devices::note_each(
         others.map(|(_, entry)| format!("volume {} is not named, and not served", entry.name)),
     );
-    write_superblock(&device, &superblock, found.write_first)
-        .map_err(|error| Failure::refused(path.display(), chain(&error)))?;
-    Ok((volumes, CacheDevice { path: path.to_owned(), device: Arc::new(device), superblock }))
+    let first = found.write_first;
+    Ok((volumes, CacheDevice { path: path.to_owned(), device: Arc::new(device), superblock, first }))
 }
 
 /// The number of the volume that somebody names: by its name, or by what the device is known by.
@@ -240,15 +297,12 @@ fn belonging(
     superblock: &Superblock,
     named: &Named,
     device: &dyn Device,
-    fingerprint: Fingerprint,
+    known_by: Backing,
     taken: impl Fn(usize) -> bool,
     cache: &Path,
 ) -> Result<usize, Failure> {
     let volumes = &superblock.volumes;
-    let known = |entry: &VolumeEntry| {
-        let backing = Backing::decode(&entry.host);
-        entry.bytes == device.len() && !backing.in_use && backing.fingerprint == fingerprint
-    };
+    let known = |entry: &VolumeEntry| entry.bytes == device.len() && Backing::decode(&entry.host) == known_by;
     let found = volumes.iter().position(|entry| entry.name == named.name);
     let found = found.or_else(|| volumes.iter().position(known)).filter(|number| !taken(*number));
     found.ok_or_else(|| {
@@ -261,14 +315,15 @@ fn belonging(
     })
 }
 
-/// Refuses a device that is not as its volume was when it was last seen.
+/// Refuses a device that is not as its volume was when it was last seen. True if it was changed, and that is
+/// accepted.
 fn check(
     entry: &VolumeEntry,
     named: &Named,
     device: &dyn Device,
-    fingerprint: Fingerprint,
+    known_by: Backing,
     accept_changes: bool,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
     let (path, len) = (named.path.display(), device.len());
     if len != entry.bytes {
         let how = if len < entry.bytes { "shrunk" } else { "grown" };
@@ -283,42 +338,47 @@ fn check(
     }
     let backing = Backing::decode(&entry.host);
     if backing.in_use {
-        output::note(&format!(
-            "volume {}: it was not detached the last time; only its length is compared",
-            entry.name
-        ));
-        return Ok(());
+        let text = "it came to no orderly end the last time: only its length is compared, and the cache begins empty";
+        output::note(&format!("volume {}: {text}", entry.name));
+        return Ok(false);
     }
-    if backing.fingerprint != fingerprint && !accept_changes {
-        let reason = format!(
-            "its first or last blocks were changed since volume {} was detached, or it is another device: known by {}, and \
-             it was {}",
-            entry.name, fingerprint, backing.fingerprint
-        );
+    if backing == known_by {
+        return Ok(false);
+    }
+    if !accept_changes {
+        let how = if backing.fingerprint == known_by.fingerprint {
+            "it was written to".to_owned()
+        } else {
+            let (was, is) = (backing.fingerprint, known_by.fingerprint);
+            format!("its first or last blocks were changed (known by {is}, and it was {was})")
+        };
+        let reason = format!("{how} since volume {} was detached, or it is another device", entry.name);
         return Err(Failure::refused(path, reason).next(
             "name the right device; or give --accept-changes, if somebody has written to it past its cache: it is cached \
              anew",
         ));
     }
-    Ok(())
+    Ok(true)
 }
 
-/// The running cache. It begins empty.
-fn start(args: &AttachArgs, volumes: &[Volume], cache: &CacheDevice) -> Result<BlockCache, Failure> {
+/// The sizes of the cache, as it is asked for.
+fn geometry(args: &AttachArgs, cache: &CacheDevice) -> Result<Geometry, Failure> {
     let mut config = cache.superblock.config();
     config.write_mode = args.write_mode;
     config.population_workers = args.population_workers;
     let geometry = config.geometry().map_err(|error| Failure::refused(cache.path.display(), error))?;
+    devices::memory(&geometry).map(|_| geometry)
+}
+
+/// The running cache, with what its map has of volumes that were not changed.
+fn start(
+    args: &AttachArgs,
+    geometry: Geometry,
+    volumes: &[Volume],
+    cache: &CacheDevice,
+) -> Result<BlockCache, Failure> {
+    let config = geometry.config().clone();
     let memory = devices::memory(&geometry)?;
-    output::note(&format!(
-        "{}: {} of cache in {} fragments of {} KiB, empty (epoch {}), {} of memory",
-        cache.path.display(),
-        Size(cache.superblock.layout.cache_bytes),
-        geometry.slots(),
-        config.fragment_bytes >> 10,
-        cache.superblock.epoch,
-        Size(memory)
-    ));
     let backing = (0..config.volumes.len()).map(|number| {
         let volume = volumes.iter().find(|volume| volume.number == number);
         volume.map(|volume| Arc::clone(&volume.device) as Arc<dyn Device>)
@@ -326,8 +386,24 @@ fn start(args: &AttachArgs, volumes: &[Volume], cache: &CacheDevice) -> Result<B
     let rate = args.population_rate.map_or(0, |rate| rate.0);
     let settings = Settings { population_rate: rate, ..Settings::default() };
     let flash = Arc::clone(&cache.device) as Arc<dyn Device>;
-    BlockCache::start(geometry, flash, backing.collect(), settings)
-        .map_err(|error| Failure::refused(cache.path.display(), chain(&error)))
+    let slots = geometry.slots();
+    let (running, found) = BlockCache::recover(geometry, flash, backing.collect(), settings)
+        .map_err(|error| Failure::refused(cache.path.display(), chain(&error)))?;
+    volumes.iter().filter(|volume| volume.is_changed).for_each(|volume| running.forget(volume.number));
+    output::note(&format!(
+        "{}: {} of cache, {} of {} fragments of {} KiB in use (epoch {}), {} of memory",
+        cache.path.display(),
+        Size(cache.superblock.layout.cache_bytes),
+        running.statistics().engine.slots_used,
+        slots,
+        config.fragment_bytes >> 10,
+        cache.superblock.epoch,
+        Size(memory)
+    ));
+    if found.lost > 0 {
+        output::note(&format!("{}: {} records of its map said nothing", cache.path.display(), found.lost));
+    }
+    Ok(running)
 }
 
 fn exports(volumes: &[Volume], cache: Option<&BlockCache>) -> Vec<(Export, String)> {
@@ -344,6 +420,23 @@ fn exports(volumes: &[Volume], cache: Option<&BlockCache>) -> Vec<(Export, Strin
     volumes.iter().map(of).collect()
 }
 
+/// Shows a volume as a file.
+fn show(path: &Path, export: Export, counts: &Arc<Counts>) -> Result<FuseFile, Failure> {
+    let counts = Arc::clone(counts);
+    let on_failure = Box::new(move |error: &DeviceError| counts.note_failure(&chain(error)));
+    let options =
+        FuseOptions { zeroes_are_holes: export.zeroes_are_holes, on_failure, ..FuseOptions::default() };
+    let text = format!("showing {} ({})", export.name, Size(export.device.len()));
+    let file = FuseFile::mount(export.device, path, options).map_err(|error| {
+        Failure::refused(path.display(), format!("no file can be shown there: {error}")).next(
+            "name a path in a folder that exists; it needs /dev/fuse (modprobe fuse), and fusermount3 (of the package \
+             fuse3) where this user is not root",
+        )
+    })?;
+    output::note(&format!("{text}: {}", file.path().display()));
+    Ok(file)
+}
+
 /// Finishes what is under way, makes durable what was written, and notes that the volumes are detached.
 fn end(
     attachment: &Attachment,
@@ -354,6 +447,12 @@ fn end(
     let begun = Instant::now();
     let ending = &attachment.ending;
     ending.stage("clients", 0, 1);
+    if let Some(mut fuse) = attachment.take_fuse() {
+        if let Err(error) = fuse.close() {
+            let path = fuse.path().display();
+            output::note(&format!("{path}: it stays mounted, and fails all requests: {error}"));
+        }
+    }
     let server = attachment.server.write().unwrap_or_else(PoisonError::into_inner).take();
     let flushed = server.map_or(Ok(()), mezzanine_blockdev::nbd::Server::shutdown);
     if let Err(errors) = flushed {
@@ -364,28 +463,29 @@ fn end(
     let Some((running, cache)) = attachment.cache.as_ref().zip(cache) else {
         return Ok(Detached { copies_left: 0, seconds: begun.elapsed().as_secs_f64() });
     };
-    let running = &running.0;
-    running.set_population_workers(0);
-    let drained = running.drain(within, |left| ending.stage("blocks to be copied", 0, left));
-    if drained.copies_left > 0 {
+    let progress = |left| ending.stage("blocks and fragments to be written", 0, left);
+    let copies_left = close(&running.0, cache, volumes, within, progress);
+    Ok(Detached { copies_left, seconds: begun.elapsed().as_secs_f64() })
+}
+
+/// Closes the cache, and notes that its map counts if it is whole. How many blocks of copies were given up.
+fn close(
+    running: &BlockCache,
+    mut cache: CacheDevice,
+    volumes: &[Volume],
+    within: Duration,
+    progress: impl FnMut(u64),
+) -> u64 {
+    let Closed { copies_left, is_whole } = running.close(within, progress);
+    let noted = match is_whole {
+        true => cache.note(volumes, false).map_err(|failure| failure.to_string()),
+        false => Err("its map is not whole".to_owned()),
+    };
+    if let Err(reason) = noted {
         output::note(&format!(
-            "{} blocks of copies were given up; the volumes' own devices have them",
-            drained.copies_left
+            "{}: it begins empty the next time, and the volumes are compared by their length alone: {reason}",
+            cache.path.display()
         ));
     }
-    let mut superblock = cache.superblock;
-    superblock.sequence += 1;
-    for volume in volumes {
-        let fingerprint = devices::fingerprint(&volume.named.path, &*volume.device)?;
-        superblock.volumes[volume.number].host = Backing { fingerprint, in_use: false }.encode();
-    }
-    // Both copies are as new as one another.
-    if let Err(error) = write_superblock(&*cache.device, &superblock, 0) {
-        output::note(&format!(
-            "{}: that the volumes are detached could not be noted, and only their lengths are compared the next time: {}",
-            cache.path.display(),
-            chain(&error)
-        ));
-    }
-    Ok(Detached { copies_left: drained.copies_left, seconds: begun.elapsed().as_secs_f64() })
+    copies_left
 }

@@ -149,7 +149,7 @@ fn at_rest(args: &CheckArgs, json: bool) -> Result<(), Failure> {
             .volumes
             .iter()
             .map(|entry| {
-                let Backing { fingerprint, in_use } = Backing::decode(&entry.host);
+                let Backing { fingerprint, in_use, .. } = Backing::decode(&entry.host);
                 let (name, bytes) = (entry.name.clone(), entry.bytes);
                 VolumeAtRest { name, bytes, fingerprint: fingerprint.to_string(), in_use }
             })

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mezzanine_cached::{Backing, write_superblock};
+use mezzanine_cached::write_superblock;
 use mezzanine_device::{Device as _, FileDevice, OpenOptions};
 use mezzanine_fragment::format::Superblock;
 use mezzanine_fragment::{BLOCK_BYTES, FRAGMENT_BYTES_MAX, Geometry};
@@ -123,12 +123,11 @@ fn plan(args: &CreateArgs, bytes: u64) -> Result<(Superblock, Geometry, Vec<Crea
     let mut volumes = Vec::new();
     for Named { name, path } in &args.backing {
         let device = devices::backing(path)?;
-        let fingerprint = devices::fingerprint(path, &*device)?;
-        let backing = Backing { fingerprint, in_use: false };
+        let backing = devices::known_by(path, &device)?;
         superblock = superblock
             .with_volume(devices::random_id()?, name, device.len(), backing.encode())
             .map_err(|error| impossible(&error))?;
-        let (backing, fingerprint) = (path.display().to_string(), fingerprint.to_string());
+        let (fingerprint, backing) = (backing.fingerprint.to_string(), path.display().to_string());
         volumes.push(CreatedVolume { name: name.clone(), backing, bytes: device.len(), fingerprint });
     }
     let geometry = superblock.config().geometry().map_err(|error| impossible(&error))?;

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mezzanine_cached::{Fingerprint, read_superblocks};
+use mezzanine_cached::{Backing, Fingerprint, read_superblocks};
 use mezzanine_device::{Device, DeviceErrorKind, FileDevice, OpenOptions};
 use mezzanine_fragment::format::{FormatError, Superblocks, VOLUME_NAME_BYTES_MAX};
 use mezzanine_fragment::{BLOCK_BYTES, Geometry};
@@ -86,9 +86,19 @@ pub(super) fn backing(path: &Path) -> Result<Arc<FileDevice>, Failure> {
     Ok(Arc::new(device))
 }
 
-/// What a backing device is known by now.
-pub(super) fn fingerprint(path: &Path, device: &dyn Device) -> Result<Fingerprint, Failure> {
-    Fingerprint::of(device).map_err(|error| Failure::refused(path.display(), chain(&error)))
+/// What a backing device is known by now, when it is not in use.
+pub(super) fn known_by(path: &Path, device: &FileDevice) -> Result<Backing, Failure> {
+    let refused = |error: &dyn std::error::Error| Failure::refused(path.display(), chain(error));
+    let fingerprint = Fingerprint::of(device).map_err(|error| refused(&error))?;
+    let metadata = device.file().metadata().map_err(|error| refused(&error))?;
+    // What writes to a block device leaves no trace.
+    let changed_ns = if metadata.is_file() {
+        let ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    } else {
+        0
+    };
+    Ok(Backing { fingerprint, in_use: false, changed_ns })
 }
 
 /// Opens a cache device that exists, for nobody else at the same time.

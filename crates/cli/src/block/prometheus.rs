@@ -8,7 +8,8 @@ use mezzanine_cached::CachedStatistics;
 use super::report::Report;
 
 /// What is no counter but a state.
-const GAUGES: [&str; 5] = ["slots", "slots_used", "slots_retired", "flights_used", "copy_blocks_used"];
+const GAUGES: [&str; 6] =
+    ["unstable", "slots", "slots_used", "slots_retired", "flights_used", "copy_blocks_used"];
 /// Upper limits of the buckets of a latency, in microseconds.
 const BUCKETS_US: [u64; 14] =
     [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000];

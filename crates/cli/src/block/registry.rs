@@ -82,7 +82,9 @@ pub(super) fn attached() -> Result<Vec<Attached>, Failure> {
         }
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let Ok(one) = serde_json::from_str::<Attached>(&text) else { continue };
-        if UnixStream::connect(&one.control).is_ok() {
+        // Another process may have its socket by now.
+        let is_alive = Path::new("/proc").join(one.process.to_string()).exists();
+        if is_alive && UnixStream::connect(&one.control).is_ok() {
             all.push(one);
         } else {
             let _ = fs::remove_file(&path);

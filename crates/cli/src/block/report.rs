@@ -24,7 +24,7 @@ pub(super) struct Report {
 pub(super) struct CacheReport {
     pub(super) path: String,
     pub(super) cache_id: String,
-    /// Openings so far.
+    /// Openings since it last began empty.
     pub(super) epoch: u64,
     pub(super) cache_bytes: u64,
     pub(super) fragment_bytes: u64,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mezzanine_blockdev::fuse::FuseFile;
 use mezzanine_blockdev::nbd::{Server, UnixSocket};
 use mezzanine_cached::{BlockCache, CachedStatistics};
 use mezzanine_fragment::WriteMode;
@@ -30,6 +31,7 @@ pub(super) struct Attachment {
     pub(super) cache: Option<(BlockCache, CacheFacts)>,
     pub(super) volumes: Vec<VolumeReport>,
     pub(super) server: RwLock<Option<Server>>,
+    fuse: Mutex<Option<FuseFile>>,
     pub(super) counts: Arc<Counts>,
     pub(super) begun: Instant,
     pub(super) ending: Ending,
@@ -129,13 +131,14 @@ impl Attachment {
     pub(super) fn new(
         cache: Option<(BlockCache, CacheFacts)>,
         volumes: Vec<VolumeReport>,
-        server: Server,
+        (server, fuse): (Server, Option<FuseFile>),
         counts: Arc<Counts>,
     ) -> Arc<Self> {
         Arc::new(Self {
             cache,
             volumes,
             server: RwLock::new(Some(server)),
+            fuse: Mutex::new(fuse),
             counts,
             begun: Instant::now(),
             ending: Ending::default(),
@@ -309,7 +312,21 @@ impl Attachment {
             return Err(Failure::refused("detach", format!("{clients} clients are connected"))
                 .next("disconnect them first (nbd-client -d, umount), or give --disconnect"));
         }
+        let mut fuse = self.fuse.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = fuse.as_mut().filter(|_| !disconnect) {
+            file.unmount().map_err(|error| {
+                Failure::refused(file.path().display(), format!("it cannot be unmounted: {error}")).next(
+                    "end what uses it (umount, losetup -d), or give --disconnect: whoever has it open gets errors then",
+                )
+            })?;
+            *fuse = None;
+        }
         Ok(within)
+    }
+
+    /// The file that the volume is shown as, to be ended.
+    pub(super) fn take_fuse(&self) -> Option<FuseFile> {
+        self.fuse.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

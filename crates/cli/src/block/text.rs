@@ -6,7 +6,7 @@ use super::report::{CacheReport, Report};
 use crate::size::Size;
 
 /// Why a request, or a part of one, went past the cache: a counter, and what it means.
-const BYPASSES: [(&str, &str); 20] = [
+const BYPASSES: [(&str, &str); 22] = [
     ("bypass_read_absent", "reads: fragment not in the cache"),
     ("bypass_read_populating", "reads: fragment on its way in"),
     ("bypass_read_invalid", "reads: blocks written since"),
@@ -15,6 +15,8 @@ const BYPASSES: [(&str, &str); 20] = [
     ("bypass_read_failed", "reads: refused by the cache device"),
     ("bypass_read_suspended", "reads: cache device suspended"),
     ("bypass_read_lost", "reads: cache device lost"),
+    ("bypass_read_offline", "reads: map given up"),
+    ("bypass_write_offline", "writes: map given up"),
     ("bypass_read_disbelieved", "reads: cache device lost meanwhile"),
     ("bypass_write_absent", "writes: fragment not in the cache"),
     ("bypass_write_populating", "writes: fragment on its way in"),

@@ -1,7 +1,8 @@
 //! What is asked of a cache that another process has attached.
 
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use mezzanine_fragment::{WORKERS_MAX, WriteMode};
@@ -206,7 +207,13 @@ pub(super) fn set(args: &SetArgs, json: bool) -> Result<(), Failure> {
 
 pub(super) fn detach(args: &DetachArgs, json: bool) -> Result<(), Failure> {
     let request = Request::Detach { within_seconds: args.within.as_secs_f64(), disconnect: args.disconnect };
-    let detached: Detached = asked(&args.cache, request)?;
+    let socket = find(&args.cache)?;
+    let detached: Detached = asked(&socket, request)?;
+    // Its devices are free when its socket is gone, the last thing that it gives up.
+    let begun = Instant::now();
+    while UnixStream::connect(&socket).is_ok() && begun.elapsed() < Duration::from_secs(15) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     if json {
         return output::json(&detached);
     }

@@ -104,6 +104,9 @@ impl Between for Sce<'_> {
             Job::WriteFragment(write) => {
                 round.push(Ask::write(Device::Cache, write.offset(), write.data().len() as u64));
             }
+            Job::WriteMap(_) | Job::FlushCache(_) | Job::FlushBacking(_) => {
+                unreachable!("it was made without a map that survives")
+            }
         }
         let number = self.free.pop().unwrap_or_else(|| {
             self.jobs.push(None);
