@@ -5,8 +5,8 @@
 //!   Working ─────────────────────────────────────► Suspended ─────────────────────► Working
 //!      │                                               │
 //!      └────── it is gone, shorter, or refuses the map ┴──► Lost, for good
-//! ```
-//! (`refused` on the edges to the right and down, `lose` on that for the map; `use_for_reads` on the one back.)
+//! ``` (`refused` on the edges to the right and down, `lose` on that for the map; `use_for_reads` on the one
+//! back.)
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};

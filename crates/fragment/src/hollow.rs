@@ -1,5 +1,5 @@
-//! Hosts without data: simulators, for which a write is an offset and a length. Everything but the bytes is as
-//! with data, down to the memory that copies take.
+//! Hosts without data: simulators, for which a write is an offset and a length. Everything but the bytes is
+//! as with data, down to the memory that copies take.
 
 use crate::cache::Cache;
 use crate::geometry::RequestError;

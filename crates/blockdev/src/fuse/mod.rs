@@ -11,9 +11,9 @@
 //!    and it is not truncated.
 //! 3. *Holes.* A range is punched only where the device says afterwards that it is zeros, as files do;
 //!    zeros are written where they are asked for (`FALLOC_FL_ZERO_RANGE`).
-//! 4. *Ends.* A file that is in use is not unmounted, unless by [`FuseFile::close`]: nothing reaches the device
-//!    any more then. When the process is gone, whoever has it open gets errors, and the mount stays until
-//!    somebody unmounts it.
+//! 4. *Ends.* A file that is in use is not unmounted, unless by [`FuseFile::close`]: nothing reaches the
+//!    device any more then. When the process is gone, whoever has it open gets errors, and the mount stays
+//!    until somebody unmounts it.
 
 mod file;
 

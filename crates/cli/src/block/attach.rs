@@ -112,8 +112,8 @@ struct CacheDevice {
 }
 
 impl CacheDevice {
-    /// Notes durably that these volumes are in use, or that they are detached as they are now. Afterwards both
-    /// copies are as new as one another.
+    /// Notes durably that these volumes are in use, or that they are detached as they are now. Afterwards
+    /// both copies are as new as one another.
     fn note(&mut self, volumes: &[Volume], in_use: bool) -> Result<(), Failure> {
         for volume in volumes {
             let backing = match in_use {
@@ -137,8 +137,8 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     }
     let encryption = args.listen.encryption()?;
     end_on_signals();
-    // The kernel may be a client of ours: what it needs to free memory must not wait for memory. Only root may
-    // say so, and nothing else depends on it.
+    // The kernel may be a client of ours: what it needs to free memory must not wait for memory. Only root
+    // may say so, and nothing else depends on it.
     let _ = rustix::process::configure_io_flusher_behavior(true);
     let control = control_path(args)?;
     let socket = UnixSocket::bind(&control).and_then(|socket| {

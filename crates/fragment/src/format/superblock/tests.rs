@@ -147,8 +147,8 @@ fn volumes_come_and_go_under_numbers_of_their_own() {
     assert_eq!((anew.epoch, anew.sequence, anew.volumes.len()), (0, 7, 2));
 }
 
-/// Power fails at any moment while a superblock is written: any sectors of the copy that is under way are new.
-/// The old one counts or the new one, and from the first flush on the new one.
+/// Power fails at any moment while a superblock is written: any sectors of the copy that is under way are
+/// new. The old one counts or the new one, and from the first flush on the new one.
 #[test]
 fn a_change_has_happened_or_not() {
     let mut random = Random::new(2);
