@@ -2,7 +2,8 @@
 //!
 //! A zone is *conventional*, written anywhere and over what is there, or *sequential*: it is written front to
 //! back, from its *write pointer* on, up to its capacity, and reset as a whole. What lies behind the write
-//! pointer reads as zeros. ("NVM Express Zoned Namespace Command Set Specification", section 2.1; "Zoned
+//! pointer reads as anything, but never as what was written there before: as zeros in memory, and as zeros
+//! or ones on devices that Linux has. ("NVM Express Zoned Namespace Command Set Specification", section 2.1; "Zoned
 //! Block Commands" of INCITS T10 has the conventional ones besides.)
 
 use std::ops::Range;
@@ -71,11 +72,18 @@ impl Zone {
     }
 }
 
+/// Where on the device the zone goes on that `offset` lies in; `None` where it can be written anywhere, and
+/// where the device cannot be asked.
+pub fn write_pointer(device: &dyn Device, offset: u64) -> Option<u64> {
+    let zone = device.zone_at(offset).ok()?;
+    (!zone.conventional).then(|| zone.write_pointer())
+}
+
 /// Resets these zones, and then writes: what a job says that may be carried out again when the process that
 /// had it has died. What that one has written already of these bytes is left as it is.
 ///
 /// Each write lies in one zone. A device without zones, which takes writes anywhere, is written to all the
-/// same.
+/// same, and so are conventional zones, which have nothing to reset.
 ///
 /// # Errors
 /// The first of the device.
@@ -85,8 +93,10 @@ pub fn reset_and_write<'b>(
     writes: impl IntoIterator<Item = (u64, &'b [u8])>,
 ) -> Result<(), DeviceError> {
     let zones = device.capabilities().zones;
-    let mut resets: Vec<_> = resets.into_iter().map(|zone| Request::Reset { zone }).collect();
-    if !resets.is_empty() && zones.is_some() {
+    let is_sequential = |zone: &u64| zones.is_some_and(|zones| zones.is_sequential(*zone));
+    let mut resets: Vec<_> =
+        resets.into_iter().filter(is_sequential).map(|zone| Request::Reset { zone }).collect();
+    if !resets.is_empty() {
         device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
     }
     let mut requests = Vec::new();

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
+use mezzanine_device::zones::write_pointer;
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, NullDevice, OpenOptions};
 use mezzanine_engine::format::{
     FormatError, Superblock, SuperblockError, TierState, read_superblock, write_superblock,
@@ -155,8 +156,7 @@ impl ReadFlash for Flash<'_> {
     }
 
     fn write_pointer(&mut self, offset: u64) -> Option<u64> {
-        let zone = self.0.zone_at(offset).ok()?;
-        (!zone.conventional).then(|| zone.write_pointer())
+        write_pointer(self.0, offset)
     }
 }
 
@@ -504,7 +504,7 @@ fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
         engine: IoEngine::Sequential,
         ..OpenOptions::read_write_create()
     };
-    FileDevice::open(path, &options).map_err(|error| {
+    let device = FileDevice::open(path, &options).map_err(|error| {
         let refusal = Refusal::new(format!("the flash device \"{shown}\" cannot be opened"))
             .detail(&error)
             .of_absent_device(is_absent(path, &error));
@@ -525,7 +525,14 @@ fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
                 refusal.hint("Check the path in mezzanine.flash_path, its file system and the kernel's log.")
             }
         }
-    })
+    })?;
+    // Nothing here lays a server's tier out for them.
+    match device.capabilities().zones {
+        Some(zones) => Err(Refusal::new(format!("the flash device \"{shown}\" has zones"))
+            .detail(format!("It is written in zones of {} bytes, front to back.", zones.zone_len))
+            .hint("Name a file or a block device without zones in mezzanine.flash_path.")),
+        None => Ok(device),
+    }
 }
 
 /// The pages on flash are the database: nobody else may read or change them.

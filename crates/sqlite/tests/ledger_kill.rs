@@ -12,7 +12,9 @@
 //! 5. Rows hold the bytes that were written.
 //!
 //! `MEZZANINE_LEDGER_CYCLES` asks for more cycles than the default, `MEZZANINE_LEDGER_SEED` repeats the times
-//! of the kills.
+//! of the kills, and with `MEZZANINE_LEDGER_SLOWER` all lives are so many times as long, for slow machines.
+//! `ledger_on_a_zoned_device` is the same with a tier on the zoned block device that
+//! `MEZZANINE_ZONED_DEVICE` names (`crates/device/zoned/run` has it run in a guest that has one).
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,11 +22,15 @@ mod support;
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use mezzanine_device::{Device as _, FileDevice, OpenOptions};
+use mezzanine_engine::{Design, SyncMode, TierConfig, TierZones};
 use mezzanine_ground::random::Random;
+use mezzanine_volume::{Volume, VolumeConfig};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use support::{Folder, check, count, flags, journal_mode, pragma_text, register};
 
@@ -344,9 +350,9 @@ fn variable(name: &str) -> Option<u64> {
         .map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
 }
 
-/// `cycles` lives of the child; each database lives through ten of them. Returns commits found, kills
-/// survived and groups that left the queue.
-fn ledger_cycles(cycles: u64, seed: u64) -> (i64, u64, u64) {
+/// `cycles` lives of the child; each database lives through ten of them, and has the URI that is made of its
+/// folder and of more parameters. Returns commits found, kills survived and groups that left the queue.
+fn ledger_cycles(cycles: u64, seed: u64, uri: impl Fn(&Folder, &str) -> String) -> (i64, u64, u64) {
     const MODES: [(&str, &str); 5] =
         [("wal", ""), ("delete", ""), ("wal", "&sync_mode=through"), ("truncate", ""), ("persist", "")];
     let mut random = Random::new(seed);
@@ -361,6 +367,7 @@ fn ledger_cycles(cycles: u64, seed: u64) -> (i64, u64, u64) {
         for _ in 0..10.min(cycles - cycle) {
             // Some lives are so short that they end inside the opening, which recovers the one before.
             let life = if random.below(4) == 0 { 2 + random.below(60) } else { 100 + random.below(900) };
+            let life = life * variable("MEZZANINE_LEDGER_SLOWER").unwrap_or(1);
             staged_out +=
                 run_and_kill(&uri, mode, random.next_u64(), Duration::from_millis(life), &mut known);
             kills += 1;
@@ -377,18 +384,55 @@ fn ledger_cycles(cycles: u64, seed: u64) -> (i64, u64, u64) {
 
 #[test]
 fn ledger_kill_cycles() {
-    let cycles = variable("MEZZANINE_LEDGER_CYCLES").unwrap_or(CYCLES);
+    let (cycles, staged_out) = ledger(CYCLES, uri);
+    assert!(staged_out > cycles, "{staged_out} groups left the queue: the flash is too large for this test");
+}
+
+/// The device holds the tier of one database after the other.
+#[test]
+#[ignore = "writes over the zoned block device that MEZZANINE_ZONED_DEVICE names"]
+fn ledger_on_a_zoned_device() {
+    let Some(device) = std::env::var_os("MEZZANINE_ZONED_DEVICE").map(PathBuf::from) else {
+        println!(
+            "skipped: MEZZANINE_ZONED_DEVICE names no zoned block device to write over; crates/device/zoned/run has one"
+        );
+        return;
+    };
+    let (_, staged_out) = ledger(CYCLES / 2, |folder, more| {
+        format_zones(&device, if more.contains("through") { SyncMode::Through } else { SyncMode::Durable });
+        let database = folder.file("ledger.db");
+        format!("file:{}?vfs=mezzanine&flash={}{more}", database.display(), device.display())
+    });
+    assert!(staged_out > 0, "no group has left the queue: no zone was used again");
+}
+
+/// Makes a tier of as few zones as will do.
+fn format_zones(path: &Path, sync_mode: SyncMode) {
+    let options = OpenOptions { exclusive_lock: true, ..OpenOptions::read_write() };
+    let device = FileDevice::open(path, &options).unwrap();
+    let found = device.capabilities().zones.expect("the device that is named has zones");
+    let zones = TierZones { zone_bytes: found.zone_len, capacity_bytes: found.zone_capacity };
+    let of = |count| TierConfig::for_zones_of(Design::FaceGsc, 4096, count * zones.zone_bytes, zones);
+    let fits = |config: &TierConfig| config.geometry().is_ok();
+    let config = (found.conventional..=found.count).map(of).find(fits).expect("it has room for a tier");
+    let config = TierConfig { sync_mode, ..config };
+    Volume::format(&device, &VolumeConfig::new(config), true).unwrap();
+}
+
+/// Cycles that were asked for, or so many; returns their number, and that of groups that left the queue.
+fn ledger(cycles: u64, uri: impl Fn(&Folder, &str) -> String) -> (u64, u64) {
+    let cycles = variable("MEZZANINE_LEDGER_CYCLES").unwrap_or(cycles);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = variable("MEZZANINE_LEDGER_SEED").unwrap_or(now);
     println!("MEZZANINE_LEDGER_SEED={seed}");
     let started = Instant::now();
-    let (commits, kills, staged_out) = ledger_cycles(cycles, seed);
+    let (commits, kills, staged_out) = ledger_cycles(cycles, seed, uri);
     let seconds = started.elapsed().as_secs_f64();
     println!(
         "{kills} kills, {commits} commits checked, none lost, {staged_out} groups staged out, {seconds:.1} s"
     );
-    assert!(staged_out > cycles, "{staged_out} groups left the queue: the flash is too large for this test");
     assert!(commits > 20 * cycles as i64, "{commits} commits in {cycles} cycles: the clients hardly ran");
+    (cycles, staged_out)
 }
 
 /// The checker must see what it is there to see: each planted fault makes it fail.

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use mezzanine_device::zones::write_pointer;
 use mezzanine_device::{
     Device, DeviceError, DirectIo, FileDevice, OpenOptions, Request, Zones, prefer_huge_pages,
 };
@@ -43,8 +44,7 @@ impl ReadFlash for Reader<'_> {
     }
 
     fn write_pointer(&mut self, offset: u64) -> Option<u64> {
-        let zone = self.0.zone_at(offset).ok()?;
-        (!zone.conventional).then(|| zone.write_pointer())
+        write_pointer(self.0, offset)
     }
 }
 
@@ -182,11 +182,12 @@ pub(crate) fn format_tier(
     let name = flash.describe();
     let geometry = volume_geometry(&config.tier, "format", &name)?;
     let failed = |error| VolumeError::from_device("format", flash.describe(), error);
+    let capabilities = flash.capabilities();
+    // Before its contents: of a device that begins with zones they may be ones, where nothing was written.
+    check_zones(&geometry, capabilities.zones.as_ref(), "format", &name)?;
     if !force {
         refuse_contents(flash, &name)?;
     }
-    let capabilities = flash.capabilities();
-    check_zones(&geometry, capabilities.zones.as_ref(), "format", &name)?;
     let needed = geometry.flash_bytes();
     if capabilities.len < needed {
         if !capabilities.can_resize {

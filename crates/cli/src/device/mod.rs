@@ -202,17 +202,24 @@ fn list(json: bool) -> Result<(), Failure> {
     if listing.block_devices.is_empty() {
         text.push_str("\nThis system shows no block devices.\n");
     } else {
-        let mut table = Table::new(["block device", "size", "medium", "write cache", "mode", "drive"]);
+        // Few machines have drives with zones.
+        let zoned = listing.block_devices.iter().any(|device| device.zones.is_some());
+        let mut titles = vec!["block device", "size", "medium", "write cache", "mode", "drive"];
+        titles.extend(zoned.then_some("zones"));
+        let mut table = Table::new(titles);
         for d in &listing.block_devices {
-            table.row([
-                d.path.as_str(),
-                &Size(d.bytes).to_string(),
-                if d.rotational { "disk" } else { "flash" },
+            let mut row = vec![
+                d.path.clone(),
+                Size(d.bytes).to_string(),
+                if d.rotational { "disk" } else { "flash" }.to_owned(),
                 d.volatile_cache
-                    .map_or("unknown", |volatile| if volatile { "volatile" } else { "none or safe" }),
-                if d.read_only { "read-only" } else { "writable" },
-                &d.model,
-            ]);
+                    .map_or("unknown", |volatile| if volatile { "volatile" } else { "none or safe" })
+                    .to_owned(),
+                if d.read_only { "read-only" } else { "writable" }.to_owned(),
+                d.model.clone(),
+            ];
+            row.extend(zoned.then(|| d.zones.as_ref().map(ToString::to_string).unwrap_or_default()));
+            table.row(row);
         }
         text.push('\n');
         text.push_str(&table.render());
@@ -364,11 +371,29 @@ fn bench_existing(args: &BenchArgs, path: &Path) -> Result<Benchmark, Failure> {
     let options =
         OpenOptions { write: args.overwrite, exclusive_lock: args.overwrite, ..OpenOptions::default() };
     let device = FileDevice::open(path, &options).map_err(refused)?;
+    if args.overwrite {
+        refuse_zones(path, &device)?;
+    }
     let writes = if args.overwrite { Writes::DestroyContents } else { Writes::Forbidden };
     let rows = measured(args, writes, |setup, begin| measure(&device, setup, begin)).map_err(refused)?;
     let how = if args.overwrite { "written over" } else { "read only" };
     let span = args.size.map_or(device.len(), |size| size.0.min(device.len()));
     Ok(args.result(format!("{} (existing, {how})", path.display()), span, None, rows))
+}
+
+/// Refuses to write anywhere to a drive that is written zone by zone.
+fn refuse_zones(path: &Path, device: &FileDevice) -> Result<(), Failure> {
+    match device.capabilities().zones {
+        Some(zones) => Err(Failure::refused(
+            path.display(),
+            format!(
+                "it is written in zones of {}, front to back, and this writes anywhere",
+                Size(zones.zone_len)
+            ),
+        )
+        .next("use a drive without zones, or measure this one with `fio --zonemode=zbd`")),
+        None => Ok(()),
+    }
 }
 
 fn bench_new_file(args: &BenchArgs, path: &Path) -> Result<Benchmark, Failure> {

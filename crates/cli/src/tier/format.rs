@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mezzanine_device::{Device as _, FileDevice, OpenOptions};
+use mezzanine_device::{Capabilities, Device as _, FileDevice, OpenOptions, Zones};
 use mezzanine_engine::format::ClusterName;
-use mezzanine_engine::{Admission, Design, Geometry, PolicyParameters, SyncMode, TierConfig};
+use mezzanine_engine::{Admission, Design, Geometry, PolicyParameters, SyncMode, TierConfig, TierZones};
 use mezzanine_report::facts;
 use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
 use serde::Serialize;
 
-use super::inspect::{design, queue, remembered};
+use super::inspect::{TierZonesFound, design, queue, remembered};
 use super::open::{Flash, open_failure};
 use crate::failure::{Failure, chain};
 
@@ -144,14 +144,21 @@ struct Formatted {
     sync_mode: &'static str,
     memory_bytes: u64,
     memory_bytes_per_frame: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zones: Option<TierZonesFound>,
 }
 
 pub(crate) fn run(args: &FormatArgs, json: bool) -> Result<(), Failure> {
-    let exists = args.flash.exists();
-    let bytes = match (args.size, exists) {
+    let found = if args.flash.exists() { Some(existing(&args.flash)?) } else { None };
+    let exists = found.is_some();
+    let bytes = match (args.size, &found) {
         (Some(size), _) => size.0,
-        (None, true) => existing_len(&args.flash)?,
-        (None, false) => {
+        (None, Some(found)) if found.len == 0 => {
+            return Err(Failure::usage(args.flash.display(), "it is empty, and no size is given for it")
+                .next("say how much flash the tier may use, for example --size 10GiB"));
+        }
+        (None, Some(found)) => found.len,
+        (None, None) => {
             return Err(Failure::usage(
                 args.flash.display(),
                 "it does not exist, and no size is given for it",
@@ -159,7 +166,8 @@ pub(crate) fn run(args: &FormatArgs, json: bool) -> Result<(), Failure> {
             .next("say how much flash the tier may use, for example --size 10GiB"));
         }
     };
-    let (config, geometry) = configure(args, bytes)?;
+    let zones = found.and_then(|found| found.zones);
+    let (config, geometry) = configure(args, bytes, zones)?;
     let volume = VolumeConfig::new(config.clone());
     if exists {
         // Closed again before it is opened for writing.
@@ -174,17 +182,13 @@ pub(crate) fn run(args: &FormatArgs, json: bool) -> Result<(), Failure> {
     report(args, &config, &geometry, json)
 }
 
-fn existing_len(path: &Path) -> Result<u64, Failure> {
+fn existing(path: &Path) -> Result<Capabilities, Failure> {
     let device =
         FileDevice::open(path, &OpenOptions::default()).map_err(|error| open_failure(path, &error))?;
-    match device.len() {
-        0 => Err(Failure::usage(path.display(), "it is empty, and no size is given for it")
-            .next("say how much flash the tier may use, for example --size 10GiB")),
-        len => Ok(len),
-    }
+    Ok(device.capabilities())
 }
 
-fn configure(args: &FormatArgs, bytes: u64) -> Result<(TierConfig, Geometry), Failure> {
+fn configure(args: &FormatArgs, bytes: u64, zones: Option<Zones>) -> Result<(TierConfig, Geometry), Failure> {
     let usage = |reason: &dyn std::fmt::Display| Failure::usage(args.flash.display(), reason);
     let page_size = u32::try_from(args.page_size.0).map_err(|_| {
         usage(&format!("pages of {} are too large", args.page_size)).next("use 4KiB, 8KiB, 16KiB or 32KiB")
@@ -193,7 +197,13 @@ fn configure(args: &FormatArgs, bytes: u64) -> Result<(TierConfig, Geometry), Fa
         let reason = format!("a tier of pages of {page_size} bytes needs more than {}", Size(bytes));
         return Err(usage(&reason).next(format!("give a --size of at least {}KiB", least.div_ceil(1024))));
     }
-    let fitted = TierConfig::for_flash_bytes_of(args.design, page_size, bytes);
+    let fitted = match zones {
+        Some(Zones { zone_len, zone_capacity, .. }) => {
+            let zones = TierZones { zone_bytes: zone_len, capacity_bytes: zone_capacity };
+            TierConfig::for_zones_of(args.design, page_size, bytes, zones)
+        }
+        None => TierConfig::for_flash_bytes_of(args.design, page_size, bytes),
+    };
     let config = TierConfig {
         policy: args.policy(),
         admission: args.admission.unwrap_or(if args.write_back { Admission::Both } else { fitted.admission }),
@@ -293,17 +303,21 @@ fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: boo
         sync_mode: config.sync_mode.name(),
         memory_bytes: geometry.region_bytes() as u64,
         memory_bytes_per_frame: geometry.bytes_per_frame(),
+        zones: TierZonesFound::of(geometry),
     };
     if json {
         return output::json(&formatted);
     }
     let f = &formatted;
-    output::print(&facts(&[
+    let mut lines = vec![
         (
             "flash",
             format!("{}, {} ({} of it metadata)", f.flash, Size(f.flash_bytes), Size(f.metadata_bytes)),
         ),
         ("queue", queue(f.frames, f.frames_max, f.page_bytes, f.group_pages)),
+    ];
+    lines.extend(f.zones.iter().map(|zones| ("zones", zones.to_string())));
+    lines.extend([
         ("design", design(f.design, f.admission, f.remembered_pages, f.sync_mode)),
         (
             "memory needed",
@@ -313,5 +327,6 @@ fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: boo
                 f.memory_bytes_per_frame
             ),
         ),
-    ]))
+    ]);
+    output::print(&facts(&lines))
 }

@@ -1,10 +1,11 @@
 //! `mezz tier inspect`.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::Args;
-use mezzanine_engine::Geometry;
 use mezzanine_engine::format::{FORMAT_VERSION, TierState};
+use mezzanine_engine::{Geometry, TierZones};
 use mezzanine_report::facts;
 use serde::Serialize;
 
@@ -51,6 +52,9 @@ struct Inspection {
     metadata_bytes: u64,
     memory_bytes: u64,
     memory_bytes_per_frame: f64,
+    /// Of a tier that is written zone by zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zones: Option<TierZonesFound>,
     /// What opening the tier now would find; its pages are gone if it would be emptied.
     recovery: Recovery,
     /// Pages that are newer than their disk copies, and that no read brings.
@@ -61,6 +65,39 @@ struct Inspection {
     used_up: Option<String>,
     /// Of a PostgreSQL server's tier.
     postgresql: Option<Cluster>,
+}
+
+/// The zones that a tier is laid out for.
+#[derive(Serialize)]
+pub(crate) struct TierZonesFound {
+    /// Zones of the queue.
+    count: u64,
+    /// From the beginning of one to that of the next.
+    zone_bytes: u64,
+    /// What of a zone is written.
+    capacity_bytes: u64,
+    /// Bytes before the queue, which are written over in place.
+    conventional_bytes: u64,
+}
+
+impl TierZonesFound {
+    pub(crate) fn of(geometry: &Geometry) -> Option<Self> {
+        let zones = geometry.zones()?;
+        let conventional_bytes = geometry.conventional_bytes();
+        let count = (geometry.flash_bytes() - conventional_bytes) / zones.zone_bytes;
+        let TierZones { zone_bytes, capacity_bytes } = zones;
+        Some(Self { count, zone_bytes, capacity_bytes, conventional_bytes })
+    }
+}
+
+impl fmt::Display for TierZonesFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.count, Size(self.zone_bytes))?;
+        if self.capacity_bytes < self.zone_bytes {
+            write!(f, " with room for {}", Size(self.capacity_bytes))?;
+        }
+        write!(f, ", behind {} of conventional zones", Size(self.conventional_bytes))
+    }
 }
 
 #[derive(Serialize)]
@@ -134,6 +171,7 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
         metadata_bytes: geometry.metadata_bytes(),
         memory_bytes: geometry.region_bytes() as u64,
         memory_bytes_per_frame: geometry.bytes_per_frame(),
+        zones: TierZonesFound::of(&geometry),
         recovery: Recovery {
             pages: report.valid,
             pages_dirty: report.dirty,
@@ -196,6 +234,9 @@ fn text(i: &Inspection, state: TierState) -> String {
         ("epoch", i.epoch.to_string()),
         ("design", design(i.design, i.admission, i.remembered_pages, i.sync_mode)),
         ("queue", queue(i.frames, i.frames_max, i.page_bytes, i.group_pages)),
+    ];
+    lines.extend(i.zones.iter().map(|zones| ("zones", zones.to_string())));
+    lines.extend([
         ("flash needed", format!("{} ({} of it metadata)", Size(i.flash_bytes), Size(i.metadata_bytes))),
         (
             "memory needed",
@@ -207,7 +248,7 @@ fn text(i: &Inspection, state: TierState) -> String {
         ),
         ("pages", pages),
         ("recovery", found),
-    ];
+    ]);
     lines.extend(i.used_up.iter().map(|why| ("admission", format!("none: {why}"))));
     lines.extend(i.postgresql.iter().flat_map(Cluster::facts));
     facts(&lines) + &lost::lines(&i.lost) + &i.postgresql.as_ref().map(Cluster::table).unwrap_or_default()

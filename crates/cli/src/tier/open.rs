@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use mezzanine_device::zones::write_pointer;
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, OpenOptions};
 use mezzanine_engine::format::{
     FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, read_superblock_to_drain,
@@ -27,6 +28,10 @@ pub(crate) struct Flash {
 impl ReadFlash for Flash {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         self.device.read_at(bytes, offset).map_err(|error| ReadError(chain(&error)))
+    }
+
+    fn write_pointer(&mut self, offset: u64) -> Option<u64> {
+        write_pointer(&self.device, offset)
     }
 }
 

@@ -5,8 +5,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+
+use super::report;
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -37,6 +39,60 @@ pub(super) fn sector_size(file: &File) -> io::Result<u32> {
     // SAFETY: the request writes one int through the pointer, which is valid for the duration of the call.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::BLKSSZGET, &raw mut size) })?;
     u32::try_from(size).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Bytes of the zones of a block device; 0 if it has none, or the kernel knows of none.
+pub(super) fn zone_len(file: &File) -> io::Result<u64> {
+    let mut sectors = 0_u32;
+    let request = libc::_IOR::<u32>(0x12, 132); // BLKGETZONESZ
+    // SAFETY: the request writes one u32 through the pointer, which is valid for the duration of the call.
+    match check(unsafe { libc::ioctl(file.as_raw_fd(), request, &raw mut sectors) }) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => Ok(0),
+        told => told.map(|()| u64::from(sectors) * report::SECTOR),
+    }
+}
+
+/// A report of at most `zones` zones of a block device, from the one on that `offset` lies in.
+pub(super) fn report_zones(file: &File, offset: u64, zones: u32) -> io::Result<Vec<u8>> {
+    let header = report::request(offset, zones);
+    let mut bytes = vec![0; report::HEADER_BYTES + zones as usize * report::ZONE_BYTES];
+    bytes[..header.len()].copy_from_slice(&header);
+    let request = libc::_IOWR::<[u64; 2]>(0x12, 130); // BLKREPORTZONE
+    // SAFETY: the request reads a header through the pointer, which says for how many zones there is room
+    // behind it, and writes the header and no more zones than these. A header is two words of 8 bytes
+    // without padding; the kernel copies it, so it need not be aligned.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), request, bytes.as_mut_ptr()) })?;
+    Ok(bytes)
+}
+
+/// Empties the zones of a range of a block device.
+pub(super) fn reset_zones(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    let range = [offset / report::SECTOR, len / report::SECTOR];
+    let request = libc::_IOW::<[u64; 2]>(0x12, 131); // BLKRESETZONE
+    // SAFETY: the request reads two u64 through the pointer, which is valid for the duration of the call.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), request, range.as_ptr()) })
+}
+
+/// Writes from the beginning of `bytes` at `offset`; returns how many of them. With `durably` they outlive a
+/// power cut then.
+pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64, durably: bool) -> io::Result<usize> {
+    if !durably {
+        return file.write_at(bytes, offset);
+    }
+    let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    let memory = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: one vector is read through the pointer; the kernel reads from the memory it names, which is
+    // borrowed for the duration of the call, and does not write there.
+    let written = unsafe { libc::pwritev2(file.as_raw_fd(), &raw const memory, 1, offset, libc::RWF_DSYNC) };
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
+/// What the kernel says of the queue of a block device in the file of this name, as a number.
+pub(super) fn queue_limit(file: &File, name: &str) -> Option<u64> {
+    let device = file.metadata().ok()?.rdev();
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    let path = format!("/sys/dev/block/{major}:{minor}/queue/{name}");
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// Tells a block device that a range holds nothing of value.

@@ -10,6 +10,10 @@
 //!    flushes at once could see it reported to the other, so they take turns, and the first failure is final.
 //!    A process that was forked shares the open file with others and opens it once more for its flushes
 //!    ([`Device::flush_apart`]).
+//! 4. What goes to a sequential zone of a block device goes past the page cache, one call after the other in
+//!    the order of the batch, and never twice (`zoned`).
+
+mod report;
 
 mod open;
 
@@ -18,6 +22,8 @@ mod transfer;
 mod pool;
 
 mod ring;
+
+mod zoned;
 
 mod kernel;
 
@@ -29,7 +35,7 @@ use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 pub use open::{DirectIo, IoEngine, OpenOptions};
 
-use crate::{AlignedBuf, Capabilities, Device, DeviceError, DeviceErrorKind, Request};
+use crate::{AlignedBuf, Capabilities, Device, DeviceError, DeviceErrorKind, Request, Zone};
 use open::Opened;
 use transfer::{Memory, Transfer};
 
@@ -188,7 +194,8 @@ impl FileDevice {
                 Err(self.error(DeviceErrorKind::UnexpectedEnd, operation).at(offset, len))
             }
             _ => Err(self.error(DeviceErrorKind::OutOfRange, operation).at(offset, len)),
-        }
+        }?;
+        self.check_zones(request)
     }
 
     fn check_latch(&self, operation: &'static str) -> Result<(), DeviceError> {
@@ -374,7 +381,9 @@ impl FileDevice {
     fn is_concurrent(&self, request: &Request<'_>) -> bool {
         match request {
             Request::Read { .. } => true,
-            Request::Write { offset, buf } => self.is_range_aligned(*offset, buf.len()),
+            Request::Write { offset, buf } => {
+                !self.is_in_zone(*offset) && self.is_range_aligned(*offset, buf.len())
+            }
             _ => false,
         }
     }
@@ -390,8 +399,8 @@ impl Device for FileDevice {
             atomic_write: sector.and_then(Result::ok).unwrap_or(0),
             volatile_cache: true,
             can_resize: self.writable && self.opened.block_device_len.is_none(),
-            write_through: false,
-            zones: None,
+            write_through: self.writes_through(),
+            zones: self.opened.zones,
         }
     }
 
@@ -482,6 +491,10 @@ impl Device for FileDevice {
         self.open_apart().map_err(|error| self.io_error("open once more", error))
     }
 
+    fn zone_at(&self, offset: u64) -> Result<Zone, DeviceError> {
+        self.reported_zone(offset)
+    }
+
     fn describe(&self) -> String {
         self.path.display().to_string()
     }
@@ -495,9 +508,17 @@ impl FileDevice {
     fn carry_out(&self, request: &mut Request<'_>) -> Result<(), DeviceError> {
         match request {
             Request::Read { offset, buf } => self.read(buf, *offset),
+            Request::Write { offset, buf } if self.is_in_zone(*offset) => {
+                self.write_in_order(buf, *offset, false)
+            }
             Request::Write { offset, buf } => self.write(buf, *offset),
+            Request::WriteThrough { offset, buf } if self.writes_through() => {
+                self.write_durably(buf, *offset)
+            }
+            Request::Reset { zone } if self.opened.zones.is_some() => self.reset(*zone),
             Request::Flush => self.flush_all(),
             Request::Discard { offset, len } => self.discard_range(*offset, *len),
+            // Linux has no system call by which a block device chooses the place in a zone.
             Request::WriteThrough { .. } | Request::Append { .. } | Request::Reset { .. } => {
                 Err(request.unsupported(self.describe()))
             }

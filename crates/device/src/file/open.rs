@@ -7,8 +7,9 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::kernel::{self, DirectTransfers};
+use super::zoned::{self, NoZones};
 use crate::fork::KeptFromChildren;
-use crate::{AlignedBuf, DeviceError, DeviceErrorKind};
+use crate::{AlignedBuf, DeviceError, DeviceErrorKind, Zones};
 
 /// Whether the page cache of the operating system lies between us and the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,6 +84,8 @@ pub(super) struct Opened {
     pub(super) direct: Option<(File, u32)>,
     /// Length of a block device in bytes; files have theirs in their metadata.
     pub(super) block_device_len: Option<u64>,
+    /// Zones of a block device that has to be written in them.
+    pub(super) zones: Option<Zones>,
     /// Keeps a block device claimed.
     _claim: Option<File>,
     /// Through the page cache; also the one descriptor that is flushed, so that it sees every write error.
@@ -200,8 +203,11 @@ impl Opening<'_> {
                 claim = Some(exclusive);
             }
         }
+        let zones = if is_block_device { self.zones(&buffered)? } else { None };
         let block_device_len = if is_block_device {
             let len = kernel::block_device_len(&buffered).map_err(|error| self.io_error(error))?;
+            // What no whole zone covers cannot be used.
+            let len = zones.map_or(len, |zones| len.min(zones.count * zones.zone_len));
             if self.options.len.is_some_and(|wanted| wanted > len) {
                 let error = self.error(DeviceErrorKind::NoSpace);
                 return Err(
@@ -213,8 +219,30 @@ impl Opening<'_> {
             self.extend(&buffered)?;
             None
         };
-        let direct = self.open_direct(&buffered)?;
-        Ok(Opened { _kept: kept, direct, block_device_len, _claim: claim, buffered })
+        let mut direct = self.open_direct(&buffered)?;
+        if zones.is_some() && self.options.write {
+            direct = Some(self.direct_to_zones(direct, &buffered)?);
+        }
+        Ok(Opened { _kept: kept, direct, block_device_len, zones, _claim: claim, buffered })
+    }
+
+    /// The zones of a block device, unless it can be written anywhere.
+    fn zones(&self, file: &File) -> Result<Option<Zones>, DeviceError> {
+        zoned::zones_of(file).map_err(|error| match error {
+            NoZones::Unasked(error) => self.io_error(error).advise("its zones cannot be asked for"),
+            NoZones::Refused(refused) => self.error(DeviceErrorKind::Unsupported).advise(refused.to_string()),
+        })
+    }
+
+    /// What zones are written through: past the page cache, which would write in an order of its own, and in
+    /// blocks of the size that the drive wants there.
+    fn direct_to_zones(&self, direct: Option<(File, u32)>, file: &File) -> Result<(File, u32), DeviceError> {
+        let Some((direct, alignment)) = direct else {
+            return Err(self.error(DeviceErrorKind::Unsupported).advise(
+                "its zones are written in order, which the page cache does not do; open it for direct I/O",
+            ));
+        };
+        Ok((direct, zoned::write_alignment(file, alignment)))
     }
 
     fn busy(&self, source: io::Error, file: &File) -> DeviceError {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::zones::reset_and_write;
+use crate::zones::{reset_and_write, write_pointer};
 
 const ZONES: Zones = Zones { zone_len: 8192, zone_capacity: 6144, count: 4, conventional: 1, open_max: 0 };
 const SECTOR: usize = SECTOR_BYTES as usize;
@@ -30,6 +30,20 @@ fn heads(device: &MemoryDevice, zone: u64) -> Vec<u8> {
         .take(ZONES.zone_capacity as usize / SECTOR)
         .map(|s| s[0])
         .collect()
+}
+
+#[test]
+fn what_begins_a_conventional_zone_is_written_over_what_is_there() {
+    let device = device();
+    for byte in [1, 2] {
+        let bytes = sectors(2, byte);
+        reset_and_write(&device, [0, ZONE], [(0, &bytes[..]), (ZONE, &bytes[..])]).unwrap();
+        assert_eq!(heads(&device, 0)[..3], [byte, byte, 0]);
+        assert_eq!(heads(&device, ZONE)[..3], [byte, byte, 0]);
+    }
+    assert_eq!(write_pointer(&device, 0), None);
+    assert_eq!(write_pointer(&device, ZONE), Some(ZONE + 2 * SECTOR_BYTES));
+    assert_eq!(write_pointer(&device, 4 * ZONE), None, "behind its end");
 }
 
 #[test]

@@ -143,15 +143,25 @@ impl TierConfig {
 
     /// [`Self::for_flash_bytes`] for a design: what lies beside the pages differs.
     pub fn for_flash_bytes_of(design: Design, page_size: u32, bytes: u64) -> Self {
-        let page = u64::from(page_size.max(1));
-        let of = |frames| Self::of(design, page_size, frames);
-        let fits = |frames: u64| of(frames).geometry().is_ok_and(|geometry| geometry.flash_bytes() <= bytes);
-        // The metadata's share depends on the number of frames, so the number is searched for.
-        let (mut low, mut high) = (0, (bytes / page).min(FRAMES_MAX));
+        let most = bytes / u64::from(page_size.max(1));
+        Self::largest(bytes, most.min(FRAMES_MAX), |frames| Self::of(design, page_size, frames))
+    }
+
+    /// [`Self::for_flash_bytes_of`] on a device with such zones: the largest queue of whole zones.
+    pub fn for_zones_of(design: Design, page_size: u32, bytes: u64, zones: TierZones) -> Self {
+        let frames = (zones.capacity_bytes / u64::from(page_size.max(1))).max(1);
+        let most = (bytes / zones.zone_bytes.max(1)).min(FRAMES_MAX / frames);
+        Self::largest(bytes, most, |count| Self::of(design, page_size, count * frames).on_zones(zones))
+    }
+
+    /// What `of` makes of the largest number up to `most` with which the tier fits `bytes` bytes, or is too
+    /// small for one. The metadata's share depends on the number of frames, so it is searched for.
+    fn largest(bytes: u64, most: u64, of: impl Fn(u64) -> Self) -> Self {
+        let (mut low, mut high) = (0, most);
         while low < high {
             let middle = low + (high - low).div_ceil(2);
-            let too_small = of(middle).geometry().is_err();
-            if too_small || fits(middle) { low = middle } else { high = middle - 1 }
+            let fits = of(middle).geometry().map_or(true, |geometry| geometry.flash_bytes() <= bytes);
+            if fits { low = middle } else { high = middle - 1 }
         }
         of(low)
     }
@@ -235,7 +245,31 @@ impl TierConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::TierConfig;
+    #![allow(clippy::unwrap_used)]
+
+    use super::{Design, TierConfig, TierZones};
+
+    #[test]
+    fn as_many_zones_as_fit_make_a_queue() {
+        for (zone_bytes, capacity_bytes, bytes) in [
+            (4 << 20, 3 << 20, 1 << 30),
+            (4 << 20, 4 << 20, (1 << 30) + 4095),
+            (64 << 20, 50 << 20, 40 << 30),
+        ] {
+            let zones = TierZones { zone_bytes, capacity_bytes };
+            let config = TierConfig::for_zones_of(Design::FaceGsc, 4096, bytes, zones);
+            let geometry = config.geometry().expect("it has room for a tier");
+            assert!((bytes - zone_bytes..=bytes).contains(&(geometry.flash_bytes() + bytes % zone_bytes)));
+            assert_eq!(config.frames % (capacity_bytes / 4096), 0);
+            assert_eq!(geometry.zones(), Some(zones));
+        }
+        // What is too small for any tier says so, and does not take more than there is.
+        let zones = TierZones { zone_bytes: 4 << 20, capacity_bytes: 3 << 20 };
+        let error = TierConfig::for_zones_of(Design::FaceGsc, 4096, 12 << 20, zones).geometry().unwrap_err();
+        assert_eq!(error.parameter, "frames");
+        let error = TierConfig::for_zones_of(Design::Lru, 4096, 1 << 30, zones).geometry().unwrap_err();
+        assert_eq!(error.parameter, "zones");
+    }
 
     #[test]
     fn the_smallest_flash_file_can_be_used_and_none_below_it() {

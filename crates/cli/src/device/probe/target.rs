@@ -8,6 +8,7 @@ use mezzanine_device::{AlignedBuf, Device, DeviceError, FileDevice, OpenOptions}
 use mezzanine_ground::random::Random;
 use rustix::fs::OFlags;
 
+use super::super::refuse_zones;
 use super::system::{Sources, System};
 use crate::failure::{Failure, chain};
 
@@ -55,6 +56,7 @@ pub(super) fn block_device(path: &Path, span_bytes: u64) -> Result<Opened, Failu
     let refused = |error: DeviceError| Failure::refused(path.display(), chain(&error));
     let options = OpenOptions { write: true, exclusive_lock: true, ..OpenOptions::default() };
     let device = FileDevice::open(path, &options).map_err(refused)?;
+    refuse_zones(path, &device)?;
     let number = device.file().metadata().map(|metadata| metadata.rdev());
     let system = number.map(|number| Sources::of_the_kernel().block_device(number)).unwrap_or_default();
     if let Some(found) = contents(&device, span_bytes.min(device.len())).map_err(refused)? {
