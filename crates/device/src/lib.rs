@@ -14,6 +14,8 @@ mod device;
 
 pub mod zones;
 
+pub mod two_zones;
+
 mod mapping;
 
 mod shared;
@@ -42,4 +44,5 @@ pub use memory::MemoryDevice;
 pub use model::Model;
 pub use null::NullDevice;
 pub use shared::{Setup, SharedMemory};
+pub use two_zones::TwoZones;
 pub use zones::{Zone, Zones};
