@@ -526,10 +526,15 @@ fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
             }
         }
     })?;
-    // Nothing here lays a server's tier out for them.
+    // Nothing here lays a server's tier out for them. And where too few are conventional, one process alone
+    // knows where the beginning of the tier lies (`two_zones`).
     match device.capabilities().zones {
         Some(zones) => Err(Refusal::new(format!("the flash device \"{shown}\" has zones"))
-            .detail(format!("It is written in zones of {} bytes, front to back.", zones.zone_len))
+            .detail(format!(
+                "It is written in zones of {} bytes, front to back, and the processes of a server do not share what \
+                 each knows of them.",
+                zones.zone_len
+            ))
             .hint("Name a file or a block device without zones in mezzanine.flash_path.")),
         None => Ok(device),
     }

@@ -80,7 +80,7 @@ impl Layout {
         let sequential = zones.count.saturating_sub(zones.conventional);
         if half_zones > ZONES_MAX || 2 * half_zones > sequential {
             return Err(format!(
-                "an area that is written in place takes two times {half_zones} of its {sequential} sequential zones, of {ZONES_MAX} at most"
+                "kept in others they take two times {half_zones} of its {sequential} sequential zones, of {ZONES_MAX} at most"
             ));
         }
         if area_blocks >= u64::from(super::record::LOST) {

@@ -66,6 +66,17 @@ pub fn zones_with_area(zones: &Zones, area_bytes: u64, used_bytes: u64) -> Resul
     Layout::new(*zones, area_bytes, used_bytes).map(|layout| layout.shown())
 }
 
+/// Empties the zones in which an area may be, whatever state it is in.
+///
+/// # Errors
+/// That of the device.
+pub fn wipe(device: &dyn Device) -> Result<(), DeviceError> {
+    let Some(zones) = device.capabilities().zones else { return Ok(()) };
+    let mut resets: Vec<_> = scan::searched(&zones).map(|zone| Request::Reset { zone }).collect();
+    device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
+    device.flush()
+}
+
 // A panic of another thread leaves no map half changed: it is changed by one assignment.
 fn reading<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)

@@ -9,7 +9,7 @@ use crate::{AlignedBuf, Device, DeviceError, DeviceErrorKind, Request, Zones};
 /// Zones among whose first blocks the beginning of a half is looked for.
 const ZONES_SEARCHED: u64 = 1024;
 /// How many of them are read at once.
-const ZONES_AT_ONCE: u64 = 64;
+const ZONES_AT_ONCE: usize = 64;
 /// Headers that begin a half.
 const FIRST_HEADERS: u64 = 2;
 
@@ -27,17 +27,24 @@ fn damaged(device: &dyn Device, place: u64) -> DeviceError {
     )
 }
 
+/// The zones among which the halves lie, if there are some.
+pub(super) fn searched(zones: &Zones) -> impl Iterator<Item = u64> + use<> {
+    let (first, len) = (zones.conventional_len(), zones.zone_len);
+    let count = zones.count.saturating_sub(zones.conventional).min(ZONES_SEARCHED);
+    (0..count).map(move |zone| first + zone * len)
+}
+
 /// Where the halves lie, if there are some.
 pub(super) fn find_layout(device: &dyn Device, zones: Zones) -> Result<Option<Layout>, DeviceError> {
     let (first, len) = (zones.conventional_len(), zones.zone_len);
-    let searched = zones.count.saturating_sub(zones.conventional).min(ZONES_SEARCHED);
     if zones.zone_capacity < FIRST_HEADERS * BLOCK_BYTES as u64 || len % BLOCK_BYTES as u64 != 0 {
         return Ok(None);
     }
     let mut unread = false;
-    for begin in (0..searched).step_by(ZONES_AT_ONCE as usize) {
-        let starts = (begin..searched.min(begin + ZONES_AT_ONCE)).map(|zone| first + zone * len);
+    let all: Vec<u64> = searched(&zones).collect();
+    for starts in all.chunks(ZONES_AT_ONCE) {
         let places: Vec<u64> = starts
+            .iter()
             .flat_map(|start| (0..FIRST_HEADERS).map(move |nth| start + nth * BLOCK_BYTES as u64))
             .collect();
         let mut blocks = vec![AlignedBuf::zeroed(BLOCK_BYTES); places.len()];
@@ -95,8 +102,16 @@ struct Half {
     is_complete: bool,
     /// Where each block lies.
     places: Vec<Place>,
-    /// The last record, if it brings blocks: its place, checksum, and what it replaced.
-    last: Option<(u64, u32, Vec<(u32, Place)>)>,
+    /// The last record, if it brings blocks.
+    last: Option<Last>,
+}
+
+/// A record that may be torn.
+struct Last {
+    place: u64,
+    checksum: u32,
+    /// Its blocks, and where each lay before.
+    replaced: Vec<(u32, Place)>,
 }
 
 /// Opens the log: the map, and the end that writes go on at.
@@ -275,13 +290,13 @@ impl Half {
         end.before = record.clone();
         end.unmarked = record.kind == Kind::Change && !record.blocks.is_empty();
         self.last =
-            checksum.filter(|_| !record.blocks.is_empty()).map(|checksum| (place, checksum, replaced));
+            checksum.filter(|_| !record.blocks.is_empty()).map(|checksum| Last { place, checksum, replaced });
     }
 }
 
 /// Drops the last record if it is torn. A flush leaves a mark behind it, which brings no blocks.
 fn check_last(device: &dyn Device, half: &mut Half) {
-    let Some((place, checksum, replaced)) = half.last.take() else { return };
+    let Some(Last { place, checksum, replaced }) = half.last.take() else { return };
     let mut bytes = AlignedBuf::zeroed(replaced.len() * BLOCK_BYTES);
     let read = device.read_at(&mut bytes, place + BLOCK_BYTES as u64);
     if read.is_ok() && crc32c::crc32c(&bytes) == checksum {
