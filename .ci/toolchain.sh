@@ -260,6 +260,19 @@ ensure_sqlite_suite_tools() {
     apt_install "${missing[@]}" || true
 }
 
+# Other people's clients of network block devices, where apt-get can install them; tests say which are missing elsewhere.
+ensure_nbd_clients() {
+    local missing=()
+    { command -v nbdinfo && command -v nbdcopy; } >/dev/null 2>&1 || missing+=(libnbd-bin)
+    { python3 -c 'import nbd' || /usr/bin/python3 -c 'import nbd'; } >/dev/null 2>&1 || missing+=(python3-libnbd)
+    command -v qemu-io >/dev/null 2>&1 || missing+=(qemu-utils)
+    command -v fio >/dev/null 2>&1 || missing+=(fio)
+    command -v openssl >/dev/null 2>&1 || missing+=(openssl)
+    [ "${#missing[@]}" -gt 0 ] && command -v apt-get >/dev/null 2>&1 && may_be_root || return 0
+    say "installing with apt-get what the NBD server is tested with: ${missing[*]}"
+    apt_install "${missing[@]}" || true
+}
+
 # Whether header files can be included, one after the other.
 have_header() { printf '#include <%s>\n' "$@" | cc -fsyntax-only -x c - >/dev/null 2>&1; }
 

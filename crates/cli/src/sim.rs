@@ -75,8 +75,9 @@ pub(crate) struct CrashArgs {
     /// server (the same on the host that ships for PostgreSQL, with processes and a marker), histories
     /// (files of a volume whose flash, disks and sidecars are put back to earlier moments, whole and in
     /// parts), runners (files of a volume whose jobs several runners carry out beside the operations, in an
-    /// order that the seed decides) or all (as each seed draws it; one in sixteen is of histories, and of
-    /// volumes one in eight has runners).
+    /// order that the seed decides), zones and zoned-volume (a database and a volume whose flash is written
+    /// zone by zone; only where asked for) or all (as each seed draws it; one in sixteen is of histories, and
+    /// of volumes one in eight has runners).
     #[arg(long, default_value = "all", conflicts_with = "case")]
     world: Worlds,
 

@@ -36,7 +36,7 @@ pub mod drive;
 
 pub use buffer::{AlignedBuf, BUFFER_ALIGNMENT};
 pub use device::{Capabilities, Device, Request};
-pub use drive::{Attachment, Drive, Statistics};
+pub use drive::{Attachment, Drive, PoweredDrive, Statistics};
 pub use error::{DeviceError, DeviceErrorKind};
 pub use file::{DirectIo, FileDevice, IoEngine, OpenOptions};
 pub use huge_pages::prefer_huge_pages;

@@ -2,9 +2,9 @@
 //!
 //! A zone is *conventional*, written anywhere and over what is there, or *sequential*: it is written front to
 //! back, from its *write pointer* on, up to its capacity, and reset as a whole. What lies behind the write
-//! pointer reads as anything, but never as what was written there before: as zeros in memory, and as zeros
-//! or ones on devices that Linux has. ("NVM Express Zoned Namespace Command Set Specification", section 2.1; "Zoned
-//! Block Commands" of INCITS T10 has the conventional ones besides.)
+//! pointer reads as anything, but never as what was written there before: as zeros in memory, and as zeros or
+//! ones on devices that Linux has. ("NVM Express Zoned Namespace Command Set Specification", section 2.1;
+//! "Zoned Block Commands" of INCITS T10 has the conventional ones besides.)
 
 use std::ops::Range;
 

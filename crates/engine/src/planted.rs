@@ -1064,6 +1064,8 @@ bugs! {
         FrontBeforeRest,
         /// What a crash has left counts if the group that the queue went on with cannot be read.
         UnreadZoneHeadForgotten,
+        /// The same, if it is rotten.
+        RottenZoneHeadPassed,
     }
 }
 

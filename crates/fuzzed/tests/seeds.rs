@@ -1,7 +1,7 @@
 //! The fuzz targets with the bytes of seeds, so that they are tried every day.
 #![allow(missing_docs)]
 
-use mezzanine_fuzzed::{group, image, region, segment, sidecar, superblock, trace, volume};
+use mezzanine_fuzzed::{group, image, nbd, region, segment, sidecar, superblock, trace, volume};
 use mezzanine_ground::random::splitmix_sequence;
 
 /// Bytes of a seed: many are small numbers and zeros, because most fields are.
@@ -67,6 +67,11 @@ fn sidecars() {
 #[test]
 fn volumes() {
     run(volume, 3_000, 200);
+}
+
+#[test]
+fn nbd_clients() {
+    run(nbd, 20_000, 400);
 }
 
 #[test]

@@ -5,7 +5,8 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead as _, Read as _};
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -148,12 +149,16 @@ fn open_for_itself(db: Connection, uri: &str) {
 
 /// A child that does nothing lives on when its parent is killed. It ends with its standard input.
 fn outlives(db: Connection, _story: &str) {
+    let (mut begun, mut begins) = UnixStream::pair().unwrap();
     // SAFETY: as in `forked`.
     if unsafe { libc::fork() } == 0 {
+        begins.write_all(b"!").unwrap();
         let _ = std::io::stdin().lock().lines().next();
         // SAFETY: ends the process.
         unsafe { libc::_exit(0) };
     }
+    // What it inherits it lets go when it first runs, which may be late on a busy machine.
+    begun.read_exact(&mut [0]).unwrap();
     db.execute_batch("INSERT INTO t VALUES (2)").unwrap();
     println!("\n@done");
     // SAFETY: ends this process, as somebody else does it.

@@ -1,9 +1,10 @@
-//! `mezz device`: drives that are there, drives that are modelled, and what both do.
+//! `mezz device`: drives that are there, drives that are modelled, what both do, and both for others.
 
 mod fit;
 mod list;
 mod measure;
 mod probe;
+mod serve;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,6 +56,9 @@ pub(crate) enum DeviceVerb {
     /// Turn the result of a probe into a model of the drive.
     #[command(after_help = fit::FIT_EXAMPLES)]
     Fit(fit::FitArgs),
+    /// Serve a file, a block device or a modelled drive over NBD, and cut the drive's power.
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(Box<serve::ServeArgs>),
 }
 
 /// The options of `device bench`.
@@ -131,6 +135,7 @@ pub(crate) fn run(verb: &DeviceVerb, json: bool) -> Result<(), Failure> {
         DeviceVerb::Bench(args) => bench(args, json),
         DeviceVerb::Probe(args) => probe::run(args, json),
         DeviceVerb::Fit(args) => fit::run(args, json),
+        DeviceVerb::Serve(args) => serve::run(args, json),
     }
 }
 

@@ -17,10 +17,13 @@ mod region;
 
 mod statistics;
 
+mod powered;
+
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use powered::PoweredDrive;
 pub use statistics::Statistics;
 
 use crate::model::{Full, Model, Operation, OperationKind, Progress, Submitted, Ticket, Timing};

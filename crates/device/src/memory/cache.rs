@@ -247,6 +247,22 @@ impl Cache {
         }
     }
 
+    /// Makes the oldest changes durable once there are more than `bytes_max` of them, and then an eighth more
+    /// than need be, so that a row of writes does not move the rest each time.
+    pub(super) fn drain(&mut self, bytes_max: u64) {
+        let begins = |changes: &[Change], end| changes.first().map_or(end, |first| first.saved_at);
+        let end = self.arena.len();
+        if (end - begins(&self.changes, end)) as u64 <= bytes_max {
+            return;
+        }
+        let kept_from = end.saturating_sub((bytes_max - bytes_max / 8) as usize);
+        let count = self.changes.partition_point(|change| change.saved_at < kept_from);
+        self.settle(count);
+        let gone = begins(&self.changes, self.arena.len());
+        self.arena.drain(..gone);
+        self.changes.iter_mut().for_each(|change| change.saved_at -= gone);
+    }
+
     /// Draws what survives.
     pub(super) fn draw(&self, random: &mut Random) -> Survival {
         if self.changes.is_empty() {

@@ -247,6 +247,12 @@ impl MemoryDevice {
         self.state().cache.len()
     }
 
+    /// Lets the write cache hold at most so many bytes: if there are more, the oldest are durable now, as in
+    /// a drive that empties its cache while it works.
+    pub fn drain_cache(&self, bytes_max: u64) {
+        self.state().cache.drain(bytes_max);
+    }
+
     /// How many writes, discards and changes of the length have reached the device since it was made, in the
     /// manner of a file's time of last change: it grows with every change and never returns to an earlier
     /// value.

@@ -356,3 +356,37 @@ fn bad_places_outlive_cuts_and_only_some_are_healed_by_a_write() {
     device.heal();
     assert_eq!(read(2, 1), Ok(vec![9; SECTOR]));
 }
+
+/// A cache of a bounded size: what is older is durable, and what a cut takes back is what there was.
+#[test]
+fn a_drained_cache_loses_nothing_that_is_older_than_what_it_holds() {
+    const SECTORS: u64 = 64;
+    let (mut lost, mut older_kept) = (0, 0);
+    for seed in 0..200 {
+        let device = MemoryDevice::new(SECTORS * SECTOR_BYTES);
+        let mut random = Random::new(seed);
+        // The first version of each is what a new device has.
+        let mut written = vec![vec![0]; SECTORS as usize];
+        for number in 1..=300u64 {
+            let (sector, sectors) = (random.below(SECTORS - 2), random.between(1, 2));
+            let bytes = number.to_le_bytes().repeat((sectors * SECTOR_BYTES / 8) as usize);
+            device.write_at(&bytes, sector * SECTOR_BYTES).unwrap();
+            (sector..sector + sectors).for_each(|sector| written[sector as usize].push(number));
+            device.drain_cache(16 * SECTOR_BYTES);
+            assert!(device.unflushed() <= 16);
+        }
+        device.power_cut(seed);
+        let image = device.image();
+        for (sector, numbers) in written.iter().enumerate() {
+            let at = sector * SECTOR_BYTES as usize;
+            let found = u64::from_le_bytes(image[at..at + 8].try_into().unwrap());
+            let place = numbers.iter().position(|&number| number == found).expect("some version");
+            // Each change has a sector at least, so 16 of them are not durable at most.
+            let next = numbers.get(place + 1);
+            assert!(next.is_none_or(|&next| next > 300 - 16), "seed {seed}, sector {sector}");
+            lost += u64::from(next.is_some());
+            older_kept += u64::from(next.is_none());
+        }
+    }
+    assert!(lost > 100 && older_kept > 1000, "{lost}, {older_kept}");
+}

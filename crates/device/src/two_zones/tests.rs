@@ -1,6 +1,8 @@
 //! Invariants checked: what was flushed is there after a power cut at any operation, and of what was not each
 //! block is as one of the writes since has left it; what was written is read, also around errors.
 
+#![allow(clippy::unwrap_used)]
+
 use mezzanine_ground::random::Random;
 
 use super::*;

@@ -22,6 +22,15 @@ const AT_ONCE_MIN: u64 = 8;
 /// Frames behind the end of a chain that are read at once, at first and at most, for short groups.
 const NEAR_FRAMES: (u64, u64) = (16, 256);
 
+/// What a page that cannot be read says of its group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// Nothing: torn pages can be read.
+    IsLost,
+    /// It may be torn.
+    IsTorn,
+}
+
 impl Scan<'_, '_> {
     /// The summary of the group with this position and number, if a whole one of this tier lies where it
     /// should.
@@ -226,7 +235,7 @@ impl Scan<'_, '_> {
             chain = self.after(&group);
             found.push(group);
         }
-        self.ends_without_doubt()?;
+        self.ends_without_doubt(found.last())?;
         Ok(found)
     }
 
@@ -273,7 +282,7 @@ impl Scan<'_, '_> {
                 return Ok(());
             }
             let summary = std::mem::take(&mut self.summary);
-            let whole = self.pages_whole(&summary, position, records, &mut page);
+            let whole = self.pages_whole(&summary, position, records, &mut page, Unread::IsLost);
             self.summary = summary;
             if !whole? {
                 self.report.groups_torn += (found.len() - index) as u64;
@@ -379,6 +388,7 @@ impl Scan<'_, '_> {
         position: Position,
         records: u32,
         page: &mut [u8],
+        unread: Unread,
     ) -> Result<bool, RecoveryError> {
         let mut at = position + self.geometry.summary_frames();
         for index in 0..records as usize {
@@ -392,7 +402,7 @@ impl Scan<'_, '_> {
                 }
                 Some(Record { kind: RecordKind::Page { checksum, .. }, .. }) => {
                     let found = self.checksum_at(self.offset_of(at), checksum, page)?;
-                    if found.is_some_and(|found| found != checksum) {
+                    if found.map_or(unread == Unread::IsTorn, |found| found != checksum) {
                         return Ok(false);
                     }
                     at += 1;

@@ -1,6 +1,6 @@
 //! Metadata segments: found, read, and their records applied to the directory.
 
-use super::{Chain, RecoveryError, Scan, damaged};
+use super::{Chain, Found, RecoveryError, Scan, damaged};
 use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{LogPosition, RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -197,22 +197,23 @@ impl Scan<'_, '_> {
         to: Chain,
     ) -> Result<(), RecoveryError> {
         let (mut position, mut due) =
-            from.map_or((front, None), |chain| (chain.position, Some(chain.sequence)));
+            from.map_or((front, None), |chain| (chain.position, Some((chain.sequence, chain.checksum))));
         while position < to.position {
             let behind_rest = self.next_zone(position) == Some(to.position);
             // Behind a rest the metadata may go on, if no group is missing before.
-            if behind_rest && due == Some(to.sequence) {
+            if behind_rest && due.is_some_and(|(sequence, _)| sequence == to.sequence) {
                 tier.leave_rest(position, to.position, front);
                 position = to.position;
                 break;
             }
             let offset = self.offset_of(position);
             let found = match due {
-                Some(sequence) => self.group_or_behind_rest(position, sequence)?,
+                Some((sequence, _)) => self.group_or_behind_rest(position, sequence)?,
                 // Where the front stands no rest begins.
                 None => self.summary_at(position, Sequence::ZERO)?,
             };
-            let Some(group) = found.filter(|group| due.is_none_or(|due| group.sequence == due)) else {
+            let follows = |group: &Found| due.is_none_or(|due| (group.sequence, group.predecessor) == due);
+            let Some(group) = found.filter(follows) else {
                 if behind_rest && planted::is(Bug::GroupsPassForRest) {
                     tier.leave_rest(position, to.position, front);
                     position = to.position;
@@ -225,9 +226,9 @@ impl Scan<'_, '_> {
                 self.replay_group(tier, &group, front, &mut { Version::ZERO })?;
             }
             let after = self.after(&group);
-            (position, due) = (after.position, Some(after.sequence));
+            (position, due) = (after.position, Some((after.sequence, after.checksum)));
         }
-        // That they meet by number and place tells them from what a crash left.
+        // That each follows the one before, and they meet, tells them from what a crash left.
         self.doubt = None;
         if position != to.position && position != front {
             return Err(damaged("groups that do not meet their metadata", self.offset_of(position)));

@@ -18,9 +18,11 @@
 //! the group before ([`Tier::behind_rest`]): where it stands a group begins, of which segments need not say
 //! the number, and so what lies there is never a rest.
 
-use super::{Chain, Found, ReadError, RecoveryError, Scan};
+use super::groups::Unread;
+use super::{Chain, Found, ReadError, RecoveryError, Scan, damaged};
 use crate::core::Tier;
 use crate::directory::GroupHead;
+use crate::format::{GroupSummary, SUMMARY_MAGIC};
 use crate::ids::{Position, Sequence};
 use crate::planted::{self, Bug};
 
@@ -28,15 +30,23 @@ use crate::planted::{self, Bug};
 #[derive(Default)]
 pub(super) struct ZoneHead(Option<(Position, Result<Head, ReadError>)>);
 
-/// Number and epoch of the group with which a zone begins, if one does.
-type Head = Option<(Sequence, u32)>;
+/// What a zone begins with.
+#[derive(Clone, Copy)]
+enum Head {
+    /// A group of this tier, with its number and epoch.
+    Group(Sequence, u32),
+    /// What begins like a group's summary and is none: torn, or rotten.
+    Damaged,
+    Nothing,
+}
 
-/// Of two places where a group may lie one could not be read, and that at the other was taken for the
-/// queue's.
+/// Of two places where a group may lie one could not be read or is damaged, and the group at the other was
+/// taken for the queue's.
 pub(super) struct Doubt {
     /// What is no group of the queue does not reach behind this position, if that is known.
     behind: Option<Position>,
-    unread: ReadError,
+    /// What stands in the way.
+    cause: RecoveryError,
 }
 
 /// Tells a place that cannot be read from whatever ends a recovery.
@@ -93,8 +103,8 @@ impl Scan<'_, '_> {
     /// behind the rest, and an earlier epoch. (A later one has the group here if the device could not say how
     /// far the zone was written when the group there was, and that was lost.)
     ///
-    /// If one of the two places cannot be read the group at the other may be what a crash has left: that it
-    /// is not has to show (`doubt`).
+    /// If one of the two places cannot be read or is damaged the group at the other may be what a crash has
+    /// left: that it is not has to show (`doubt`).
     pub(super) fn group_or_behind_rest(
         &mut self,
         position: Position,
@@ -106,20 +116,26 @@ impl Scan<'_, '_> {
         // Last, so that its summary is at hand.
         let here = readable(self.group_at(position, sequence))?;
         match (here, behind) {
-            (here, Ok(None)) => here.map_err(RecoveryError::Read),
-            (Ok(here), Ok(Some((number, epoch)))) => {
+            (Ok(Some(here)), Ok(Head::Damaged)) => {
+                let cause = damaged("the group with which a zone begins", self.offset_of(next));
+                self.doubt.get_or_insert(Doubt { behind: Some(next), cause });
+                Ok(Some(here))
+            }
+            (here, Ok(Head::Damaged | Head::Nothing)) => here.map_err(RecoveryError::Read),
+            (Ok(here), Ok(Head::Group(number, epoch))) => {
                 let counts = here.as_ref().is_none_or(|here| {
                     let left = here.sequence >= number && here.epoch < epoch;
                     left && !planted::is(Bug::ZoneRestBelieved)
                 });
                 if counts { self.summary_at(next, number) } else { Ok(here) }
             }
-            (Err(unread), Ok(Some((number, _)))) if number == sequence => {
-                self.doubt.get_or_insert(Doubt { behind: None, unread });
+            (Err(unread), Ok(Head::Group(number, _))) if number == sequence => {
+                self.doubt.get_or_insert(Doubt { behind: None, cause: RecoveryError::Read(unread) });
                 self.summary_at(next, number)
             }
             (Ok(Some(here)), Err(unread)) => {
-                self.doubt.get_or_insert(Doubt { behind: Some(next), unread });
+                let cause = RecoveryError::Read(unread);
+                self.doubt.get_or_insert(Doubt { behind: Some(next), cause });
                 Ok(Some(here))
             }
             (Err(unread), _) | (_, Err(unread)) => Err(RecoveryError::Read(unread)),
@@ -136,17 +152,33 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// The chain of groups ends here.
+    /// The chain of groups ends with `last`; the group that was looked at behind it did not follow. If there
+    /// is doubt whether `last` was left by a crash, its pages tell: a recovery took it, had it been whole.
     ///
     /// # Errors
-    /// `Read`: a group of it may have been left by a crash, and the one that counts cannot be read.
-    pub(super) fn ends_without_doubt(&mut self) -> Result<(), RecoveryError> {
-        match self.doubt.take() {
-            Some(doubt) if !planted::is(Bug::UnreadZoneHeadForgotten) => {
-                Err(RecoveryError::Read(doubt.unread))
-            }
-            _ => Ok(()),
+    /// `Read` or `Damaged`: a group of it may have been left by a crash, and the one that counts cannot be
+    /// read, or is damaged.
+    pub(super) fn ends_without_doubt(&mut self, last: Option<&Found>) -> Result<(), RecoveryError> {
+        let Some(Doubt { behind, cause }) = self.doubt.take() else { return Ok(()) };
+        let before = |group: &&Found| behind.is_some_and(|behind| group.position < behind);
+        let whole = match last.filter(before) {
+            Some(last) => self.is_whole(last)?,
+            // What did not follow is torn, or what a crash has left; the next zone may have what follows.
+            None => !matches!(cause, RecoveryError::Read(_)),
+        };
+        if whole || planted::is(Bug::UnreadZoneHeadForgotten) { Ok(()) } else { Err(cause) }
+    }
+
+    /// Whether all pages of a group are there. One that cannot be read is not.
+    fn is_whole(&mut self, group: &Found) -> Result<bool, RecoveryError> {
+        if self.summary_at(group.position, group.sequence)?.is_none() {
+            return Ok(false);
         }
+        let summary = std::mem::take(&mut self.summary);
+        let mut page = vec![0; self.geometry.page_size()];
+        let whole = self.pages_whole(&summary, group.position, group.records, &mut page, Unread::IsTorn);
+        self.summary = summary;
+        whole
     }
 
     /// The group at this position. Where the device says that nothing was written it is not asked for more.
@@ -158,10 +190,19 @@ impl Scan<'_, '_> {
         if let Some((_, head)) = self.zone_head.0.as_ref().filter(|(at, _)| *at == begin) {
             return head.clone().map_err(RecoveryError::Read);
         }
-        let head = readable(self.group_at(begin, Sequence::ZERO))?;
-        let head = head.map(|found| found.map(|found| (found.sequence, found.epoch)));
+        let head = readable(self.group_at(begin, Sequence::ZERO))?.map(|found| match found {
+            Some(found) => Head::Group(found.sequence, found.epoch),
+            None if self.written_of(begin, 1) > 0 && self.has_damaged_summary() => Head::Damaged,
+            None => Head::Nothing,
+        });
         self.zone_head = ZoneHead(Some((begin, head.clone())));
         head.map_err(RecoveryError::Read)
+    }
+
+    /// Whether what was read last for a summary begins like one and is none.
+    fn has_damaged_summary(&self) -> bool {
+        let begins = self.summary.starts_with(&SUMMARY_MAGIC);
+        begins && GroupSummary::decode(&self.summary).is_err() && !planted::is(Bug::RottenZoneHeadPassed)
     }
 
     /// Of so many frames of one zone from a position on, how many something was written in, as far as the

@@ -8,6 +8,8 @@
 
 mod orders;
 
+use mezzanine_engine::planted;
+
 /// Of an order of a model here.
 const COST: u64 = 1;
 

@@ -5,11 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mezzanine_engine::planted::{Bug, set};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
-use crate::COST;
 use crate::orders::Orders;
+use crate::{COST, planted};
 
 /// Orders tried of every model of [`COST`] 1, unless `MEZZANINE_ORDERS` says otherwise.
 const ORDERS: u64 = 1000;
@@ -46,7 +45,7 @@ fn run(model: fn(), seeds: Range<u64>) -> Result<(), (u64, Box<dyn std::any::Any
 pub(crate) fn check(model: fn()) {
     let first = number("MEZZANINE_ORDER_SEED").unwrap_or(1);
     let count = number("MEZZANINE_ORDERS").unwrap_or(ORDERS).div_ceil(COST);
-    set(None);
+    planted::set(None);
     if let Err((seed, panic)) = run(model, first..first + count) {
         eprintln!("order {seed}: replay with MEZZANINE_ORDER_SEED={seed} MEZZANINE_ORDERS=1 and this test");
         resume_unwind(panic);
@@ -54,10 +53,10 @@ pub(crate) fn check(model: fn()) {
 }
 
 /// Checks that `model` notices a planted fault within `at_most` orders.
-pub(crate) fn finds(bug: Bug, model: fn(), at_most: u64) {
-    set(Some(bug));
+pub(crate) fn finds(bug: planted::Bug, model: fn(), at_most: u64) {
+    planted::set(Some(bug));
     let outcome = run(model, 1..1 + at_most);
-    set(None);
+    planted::set(None);
     match outcome {
         Ok(()) => panic!("{bug:?} went unnoticed in {at_most} orders"),
         Err((seed, _)) => println!("{bug:?}: noticed in order {seed}"),

@@ -77,6 +77,21 @@ fn a_group_that_a_crash_left_does_not_count_for_one_that_cannot_be_read() {
     only_with(&[Bug::UnreadZoneHeadForgotten], bad_places_are_told);
 }
 
+/// A bit of one page has flipped.
+fn rot_is_told() -> bool {
+    (0..3).map(life_with_a_torn_end).all(|host| {
+        let pages = host.flash.begin..host.flash.bytes.len() as u64;
+        pages
+            .step_by(PAGE)
+            .all(|bad| host.lies_on(|flash| flash.bytes[bad as usize + 100] ^= 1) != Some(true))
+    })
+}
+
+#[test]
+fn a_group_that_a_crash_left_does_not_count_for_a_rotten_one() {
+    only_with(&[Bug::RottenZoneHeadPassed], rot_is_told);
+}
+
 /// What cannot be read and is of no use to anybody does not end an opening.
 #[test]
 fn a_bad_place_that_nothing_lies_in_costs_nothing() {

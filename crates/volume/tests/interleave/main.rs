@@ -13,6 +13,8 @@
 mod orders;
 
 /// What an order of a model takes, in orders of the engine's models.
+use mezzanine_engine::planted;
+
 const COST: u64 = 2;
 
 #[path = "../../../engine/tests/interleave/schedules.rs"]

@@ -199,6 +199,7 @@ impl World {
         self.life.power_failed();
         self.devices_lose_power();
         self.life.coverage.replacements_cut += u64::from(self.replacing);
+        self.replacing |= std::mem::take(&mut self.chosen_by_cache);
         replacement::choose(self)?;
         disk::check_after_cut(self)?;
         if self.formatted && !self.faults.planned && !self.pages_lost && self.life.random.chance(1, 32) {

@@ -2,7 +2,8 @@
 //!
 //! After a power cut on the way somebody opens the volume with the one or the other; the software must take
 //! one of them, and from then on it is the flash device of the world. What is found there is up to the
-//! checkers of the pages.
+//! checkers of the pages. After a failure a device may be taken by what it has not flushed, such as that
+//! nobody needs it; if a power cut takes that back, they decide once more.
 
 use mezzanine_ground::random::splitmix;
 use mezzanine_volume::{ReplaceOptions, VolumeError, VolumeState};
@@ -78,6 +79,7 @@ fn failed(world: &mut World, session: &Session, struck_before: Struck, error: &V
 pub(super) fn choose(world: &mut World) -> Result<(), Stop> {
     // A device that is lost since has nothing to choose.
     if !std::mem::take(&mut world.replacing) || !world.formatted {
+        world.chosen_by_cache &= world.machine.flash.unflushed() > 0;
         return Ok(());
     }
     // Somebody has put it aside, and it has lost what was not flushed; after a power cut that is nothing.
@@ -92,7 +94,10 @@ pub(super) fn choose(world: &mut World) -> Result<(), Stop> {
         let copy = Machine::from_snapshot(&world.machine.snapshot(), world.scenario.fingerprints);
         match world.try_open_on(&copy) {
             Ok(used) => match used.files.iter().try_for_each(|file| file.set_len(file.len())) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    world.chosen_by_cache = world.machine.flash.unflushed() > 0;
+                    return Ok(());
+                }
                 Err(error) => refusals.push(format!("a change: {error}")),
             },
             Err((operation, error)) => refusals.push(format!("{operation}: {error}")),

@@ -47,6 +47,9 @@ pub struct World {
     /// The volume had no tier in use when the last replacement began, or one before it that failed in this
     /// session.
     pub(super) without_tier: bool,
+    /// Which flash device is used was decided by what that had not flushed: after a power cut somebody
+    /// decides anew.
+    pub(super) chosen_by_cache: bool,
     pub(super) formatted: bool,
     /// The last session closed the volume in order, and flash says so.
     pub(super) closed: bool,
@@ -122,6 +125,7 @@ impl World {
             formats: 0,
             replacing: false,
             without_tier: false,
+            chosen_by_cache: false,
             formatted: false,
             closed: false,
             found: (false, Vec::new()),

@@ -1,0 +1,146 @@
+//! A cache: its region, and its parts in it.
+
+use mezzanine_ground::counters::{STRIPES, Stripe, count, sums};
+use mezzanine_ground::region::{Region, StateWord};
+
+use crate::config::WriteMode;
+use crate::control::{Control, Mode};
+use crate::descriptor::Descriptor;
+use crate::flight::Flight;
+use crate::geometry::Geometry;
+use crate::ids::{CacheId, FlightNumber, Fragment};
+use crate::planted::{self, Bug};
+use crate::shard::{Entry, Shard};
+use crate::statistics::{Counters, Event, Statistics};
+
+/// Names the process in locks: one process has the cache.
+pub(crate) const OWNER: u32 = 1;
+
+/// A fragment cache in a region. Every method takes `&self` and may run on any thread.
+pub struct Cache {
+    pub(crate) region: Region,
+    pub(crate) geometry: Geometry,
+    pub(crate) id: CacheId,
+}
+
+impl Cache {
+    /// An empty cache in memory of this process.
+    pub fn heap(geometry: Geometry) -> Self {
+        let region = Region::heap(geometry.region_bytes());
+        Self::over(region, geometry)
+    }
+
+    /// An empty cache in this memory, of which nothing is kept.
+    ///
+    /// # Panics
+    /// If the region is smaller than [`Geometry::region_bytes`].
+    pub fn in_region(mut region: Region, geometry: Geometry) -> Self {
+        region.wipe();
+        Self::over(region, geometry)
+    }
+
+    /// The region is zero.
+    fn over(mut region: Region, geometry: Geometry) -> Self {
+        let (needed, given) = (geometry.region_bytes(), region.bytes());
+        assert!(needed <= given, "a cache of this geometry needs {needed} bytes, and the region has {given}");
+        let (layout, config) = (&geometry.layout, geometry.config());
+        region.place::<Control>(layout.control, 1);
+        region.place::<Shard>(layout.shards, config.shards as usize);
+        region.place::<Descriptor>(layout.descriptors, geometry.slots() as usize);
+        region.place::<Entry>(layout.entries, geometry.fragments() as usize);
+        region.place::<Flight>(layout.flights, config.flights as usize);
+        region.place::<Stripe>(layout.thread_counters, STRIPES + 1);
+        let cache = Self { region, geometry, id: CacheId::new() };
+        cache.set_write_mode(cache.geometry.config().write_mode);
+        cache
+    }
+
+    /// The sizes of the cache.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// What becomes of writes now.
+    pub fn write_mode(&self) -> WriteMode {
+        match self.write_mode_word().get() {
+            Mode::Through => WriteMode::Through,
+            Mode::Around => WriteMode::Around,
+        }
+    }
+
+    /// Has the writes that begin from now on go the other way.
+    pub fn set_write_mode(&self, mode: WriteMode) {
+        self.write_mode_word().set(mode.into());
+    }
+
+    fn write_mode_word(&self) -> &StateWord<Mode> {
+        &self.control().write_mode
+    }
+
+    /// A number that rises whenever there may be a job that there was not before. A host whose threads have
+    /// been told "not before" looks again when this has changed.
+    pub fn work(&self) -> u64 {
+        self.control().work.get()
+    }
+
+    /// What the cache has done, and how much of it is in use.
+    pub fn statistics(&self) -> Statistics {
+        let mut statistics = self.counters().snapshot();
+        let sums = sums(&self.region);
+        statistics.reads_hit = sums[Event::ReadHit as usize];
+        statistics.reads_partial = sums[Event::ReadPartial as usize];
+        statistics.reads_missed = sums[Event::ReadMiss as usize];
+        statistics.writes = sums[Event::Write as usize];
+        let pools = &self.control().pools;
+        statistics.slots = self.geometry.slots().into();
+        statistics.slots_retired = pools.retired_slots().into();
+        // The two are not read at one moment.
+        statistics.slots_used = u64::from(pools.used_slots()).saturating_sub(statistics.slots_retired);
+        statistics.flights_used = pools.used_flights().into();
+        statistics.copy_blocks_used = pools.used_copies().into();
+        statistics
+    }
+
+    /// What is handed back here was handed out here.
+    pub(crate) fn assert_own(&self, id: CacheId, what: &str) {
+        assert!(
+            id == self.id || planted::is(Bug::ForeignTaken),
+            "invariant 8: {what} of another cache; hand it to the cache that it came from"
+        );
+    }
+
+    #[inline(always)]
+    pub(crate) fn control(&self) -> &Control {
+        self.region.at(0).expect("laid out when the cache was made")
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.control().counters
+    }
+
+    pub(crate) fn count(&self, event: Event) {
+        count(&self.region, OWNER, event as usize);
+    }
+
+    pub(crate) fn flight(&self, number: FlightNumber) -> &Flight {
+        self.region.at(number.0 as usize).expect("a flight of the table")
+    }
+
+    /// For people who look at a cache, and for tests: where on the cache device a byte of a volume is, in
+    /// bytes, if its block is valid there. It changes nothing.
+    pub fn location(&self, volume: usize, offset: u64) -> Option<u64> {
+        self.geometry.check_request(volume, offset, 1).ok()?;
+        let part = self.geometry.parts(volume, offset, 1).next()?;
+        let locked = self.lock(part.fragment);
+        let (slot, _) = locked.cached()?;
+        let is_valid = self.validity(slot).all(part.touched());
+        is_valid.then(|| self.geometry.slot_offset(slot) + part.start)
+    }
+
+    /// The same: how often the hand of CLOCK passes a fragment before it leaves, if it is in the cache.
+    pub fn references(&self, volume: usize, offset: u64) -> Option<u32> {
+        self.geometry.check_request(volume, offset, 1).ok()?;
+        let fragment: Fragment = self.geometry.parts(volume, offset, 1).next()?.fragment;
+        self.lock(fragment).cached().map(|(_, descriptor)| descriptor.references())
+    }
+}

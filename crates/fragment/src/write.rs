@@ -1,0 +1,344 @@
+//! Writes and discards, from their beginning to their end (section 3.3 of the paper).
+//!
+//! A host begins a write here, writes to the backing device, and ends the write here with what that said.
+//! From the beginning on the blocks are not valid; whether they become so again is up to their flights. The
+//! guest is told by the host when the write has been ended here: its next write of the same blocks would
+//! otherwise count as one at a time with this one. The data must not change between the beginning and the
+//! answer of the backing device, since the copy is made at the beginning: the two would differ.
+
+use std::ops::Range;
+
+use crate::cache::Cache;
+use crate::config::{BLOCK_BYTES, WriteMode};
+use crate::descriptor::{Descriptor, SlotState};
+use crate::flight::{FLIGHT_BLOCKS, FLIGHTS_OF_FRAGMENT_MAX, Flight, FlightState};
+use crate::flights::Chain;
+use crate::geometry::{Part, RequestError};
+use crate::ids::{CacheId, FlightNumber, Fragment, Slot};
+use crate::jobs::DeviceError;
+use crate::planted::{self, Bug};
+use crate::shard::{Locked, Place};
+use crate::statistics::Event;
+
+/// A write or discard that has begun: to be ended with [`Cache::write_end`].
+#[derive(Debug)]
+#[must_use = "fragments with writes that were not ended are not populated and do not leave"]
+pub struct WriteToken {
+    cache: CacheId,
+    volume: usize,
+    offset: u64,
+    bytes: u64,
+    /// The first of the request's flights.
+    flights: Option<FlightNumber>,
+}
+
+/// Why no copy is made of a part of a write, or not of all of it.
+enum Bypass {
+    Discard,
+    Around,
+    Untracked,
+    Crowded,
+    NoFlight,
+    NoMemory,
+}
+
+/// The flights of a part, and what is to be counted of it.
+#[derive(Default)]
+struct Prepared {
+    /// Empty: nobody will know which blocks the part touches.
+    chain: Chain,
+    bypass: Option<Bypass>,
+    is_copied: bool,
+    /// Blocks that are another write's as well, and blocks that are not covered whole.
+    concurrent: u32,
+    partial: u32,
+}
+
+impl Cache {
+    /// Begins a write of `data` at `offset` of a volume. Copies of what the cache has are made here; the host
+    /// then writes to the backing device the same bytes, which must not change until that has answered.
+    ///
+    /// # Errors
+    /// If the write does not lie in the volume. Then nothing has begun.
+    pub fn write_begin(&self, volume: usize, offset: u64, data: &[u8]) -> Result<WriteToken, RequestError> {
+        let token = self.begin(volume, offset, data.len() as u64, Some(data))?;
+        self.count(Event::Write);
+        Ok(token)
+    }
+
+    /// Begins what changes bytes of a volume without data that the cache could keep: a discard, or a write of
+    /// zeros.
+    ///
+    /// # Errors
+    /// If it does not lie in the volume. Then nothing has begun.
+    pub fn discard_begin(&self, volume: usize, offset: u64, bytes: u64) -> Result<WriteToken, RequestError> {
+        let token = self.begin(volume, offset, bytes, None)?;
+        self.counters().discards.count(1);
+        Ok(token)
+    }
+
+    fn begin(
+        &self,
+        volume: usize,
+        offset: u64,
+        bytes: u64,
+        data: Option<&[u8]>,
+    ) -> Result<WriteToken, RequestError> {
+        self.geometry.check_request(volume, offset, bytes)?;
+        let mut all = Chain::default();
+        let mut at = 0;
+        for part in self.geometry.parts(volume, offset, bytes) {
+            let chain = self.begin_part(&part, data.is_some());
+            let length = (part.end - part.start) as usize;
+            if let Some(data) = data {
+                self.copy(&chain, &part, &data[at..at + length]);
+            }
+            at += length;
+            all.append(self, chain);
+        }
+        Ok(WriteToken { cache: self.id, volume, offset, bytes, flights: all.first })
+    }
+
+    /// Takes validity from the blocks of a part, and prepares flights if there is a copy to make. Those that
+    /// have a copy are `Filling`.
+    fn begin_part(&self, part: &Part, is_write: bool) -> Chain {
+        let counters = self.counters();
+        let locked = self.lock(part.fragment);
+        let slot = match locked.place() {
+            Place::Absent { writes } => {
+                locked.count_absent(writes, 1);
+                drop(locked);
+                if is_write {
+                    counters.bypass_write_absent.count(1);
+                    if self.geometry.config().writes_heat {
+                        self.note_miss(part.fragment);
+                    }
+                }
+                return Chain::default();
+            }
+            Place::At(slot) => slot,
+        };
+        let descriptor = self.descriptor(slot);
+        let is_populating = descriptor.state() == SlotState::Populating;
+        if is_write || !planted::is(Bug::DiscardUncounted) {
+            descriptor.version.bump(1);
+            if is_populating {
+                // Touched, here: they will not be valid (invariant 4).
+                self.validity(slot).set(part.touched());
+            }
+        }
+        descriptor.writes.raise(1);
+        if is_populating {
+            descriptor.untracked.raise(1);
+            if is_write {
+                counters.bypass_write_populating.count(1);
+            }
+            if planted::is(Bug::AbortedSlotReused) {
+                locked.unmap(slot);
+            }
+            return Chain::default();
+        }
+        if is_write {
+            descriptor.refer();
+        }
+        let keeps = (planted::is(Bug::ValidWhileWritten) && is_write)
+            || (planted::is(Bug::DiscardKeepsBlocks) && !is_write);
+        if !keeps {
+            self.validity(slot).clear(part.touched());
+        }
+        // Before others lose the blocks, since it matters who has them now.
+        let prepared = self.prepare(part, slot, descriptor, is_write);
+        self.supersede(descriptor, &part.touched());
+        self.link(descriptor, prepared.chain);
+        if prepared.chain.first.is_none() {
+            descriptor.untracked.raise(1);
+        }
+        self.count_prepared(&prepared);
+        prepared.chain
+    }
+
+    fn count_prepared(&self, prepared: &Prepared) {
+        let counters = self.counters();
+        if prepared.is_copied {
+            counters.writes_through.count(1);
+        }
+        counters.bypass_block_concurrent.count(prepared.concurrent.into());
+        counters.bypass_block_partial.count(prepared.partial.into());
+        match prepared.bypass {
+            None | Some(Bypass::Discard) => {}
+            Some(Bypass::Around) => counters.bypass_write_around.count(1),
+            Some(Bypass::Untracked) => counters.bypass_write_untracked.count(1),
+            Some(Bypass::Crowded) => counters.bypass_write_crowded.count(1),
+            Some(Bypass::NoFlight) => counters.bypass_write_no_flight.count(1),
+            Some(Bypass::NoMemory) => counters.bypass_write_no_memory.count(1),
+        }
+    }
+
+    /// The flights of a part, none of them known to others yet.
+    fn prepare(&self, part: &Part, slot: Slot, descriptor: &Descriptor, is_write: bool) -> Prepared {
+        let bypass = if !is_write {
+            Bypass::Discard
+        } else if self.write_mode() == WriteMode::Around {
+            Bypass::Around
+        } else if self.is_crowded(descriptor) {
+            Bypass::Crowded
+        } else if descriptor.untracked.get() > 0 && !planted::is(Bug::UntrackedWriteForgotten) {
+            Bypass::Untracked
+        } else {
+            return self.prepare_copies(part, slot, descriptor);
+        };
+        // A discard may be of a thousand fragments. It leaves flights to writes, which lose more without.
+        let pools = &self.control().pools;
+        let spares = !is_write && pools.used_flights() >= self.geometry.config().flights / 2;
+        let is_marked = !spares && !self.is_crowded(descriptor);
+        let chain = if is_marked { self.mark(part, slot) } else { Chain::default() };
+        Prepared { chain, bypass: Some(bypass), ..Prepared::default() }
+    }
+
+    fn is_crowded(&self, descriptor: &Descriptor) -> bool {
+        self.flights(descriptor).nth(FLIGHTS_OF_FRAGMENT_MAX - 1).is_some()
+    }
+
+    /// One flight that owes nothing for all of a part, so that it is known which blocks that touches: writes
+    /// of others are copied beside it. No flight, if there is none.
+    fn mark(&self, part: &Part, slot: Slot) -> Chain {
+        let mut chain = Chain::default();
+        let number = self.lock_pools().take_flight();
+        if let Some(number) = number {
+            self.flight(number).begin(part.fragment, slot, part.touched());
+            chain.push(self, number);
+        }
+        chain
+    }
+
+    /// Flights with copies of what a part covers whole, as far as there is memory.
+    fn prepare_copies(&self, part: &Part, slot: Slot, descriptor: &Descriptor) -> Prepared {
+        let whole = if planted::is(Bug::PartOfBlockValidates) { part.touched() } else { part.whole() };
+        let mut prepared = Prepared::default();
+        let mut chunk = part.touched();
+        while chunk.start < chunk.end {
+            let end = chunk.end.min(chunk.start + FLIGHT_BLOCKS);
+            let number = self.lock_pools().take_flight();
+            let Some(number) = number else {
+                self.give_back(prepared.chain);
+                let chain = self.mark(part, slot);
+                return Prepared { chain, bypass: Some(Bypass::NoFlight), ..Prepared::default() };
+            };
+            let flight = self.flight(number);
+            flight.begin(part.fragment, slot, chunk.start..end);
+            prepared.chain.push(self, number);
+            self.fill(flight, descriptor, &whole, &mut prepared);
+            chunk.start = end;
+        }
+        prepared
+    }
+
+    /// Decides what a new flight owes and finds memory for its copy. Without any it owes nothing.
+    fn fill(&self, flight: &Flight, descriptor: &Descriptor, whole: &Range<u32>, prepared: &mut Prepared) {
+        let touched = flight.touched();
+        let bits = flight.bits(whole);
+        // Which of two writes that the backing device has at a time it carries out last, nobody knows
+        // (invariant 5).
+        let pending = self.flights(descriptor).map(|other| self.flight(other)).filter(|one| {
+            one.is_pending() && (one.copied.get() > 0 || !planted::is(Bug::UncopiedWriteForgotten))
+        });
+        let shared = pending.fold(0, |shared, one| shared | flight.bits(&one.touched())) & bits;
+        let owed = if planted::is(Bug::ConcurrentWriteValidates) { bits } else { bits & !shared };
+        if owed != 0 {
+            let (from, end) = (whole.start.max(touched.start), whole.end.min(touched.end));
+            let copy = self.lock_pools().take_copies(end - from);
+            let Some(copy) = copy else {
+                prepared.bypass = Some(Bypass::NoMemory);
+                return;
+            };
+            flight.copied_from.set(from);
+            flight.copied.set(end - from);
+            flight.copy.set(copy);
+            flight.owed.set(owed);
+            flight.set_state(FlightState::Filling);
+            prepared.is_copied = true;
+        }
+        prepared.concurrent += shared.count_ones();
+        prepared.partial += touched.end - touched.start - bits.count_ones();
+    }
+
+    /// Blocks are written anew or discarded: earlier writes do not make them valid any more.
+    fn supersede(&self, descriptor: &Descriptor, blocks: &Range<u32>) {
+        let owing = self.flights(descriptor).map(|number| self.flight(number));
+        for flight in owing.filter(|flight| flight.owed.get() != 0) {
+            let taken = flight.owed.get() & flight.bits(blocks);
+            self.counters().blocks_superseded.count(taken.count_ones().into());
+            if !planted::is(Bug::SupersededWriteValidates) {
+                flight.owed.set(flight.owed.get() & !taken);
+            }
+        }
+    }
+
+    /// Copies a part's data for its flights, and has them wait for somebody who writes them.
+    fn copy(&self, chain: &Chain, part: &Part, data: &[u8]) {
+        for number in chain.numbers(self) {
+            let flight = self.flight(number);
+            if flight.state() != FlightState::Filling {
+                continue;
+            }
+            let from = flight.copied_from.get();
+            let start = (u64::from(from) * BLOCK_BYTES).max(part.start);
+            let end = (u64::from(from + flight.copied.get()) * BLOCK_BYTES).min(part.end);
+            let at = flight.copy_of(from) + (start - u64::from(from) * BLOCK_BYTES);
+            let source = &data[(start - part.start) as usize..(end - part.start) as usize];
+            self.region.copy_in(self.geometry.layout.copies + at as usize, source);
+            self.queue(number, flight);
+        }
+    }
+
+    /// Ends a write or a discard with what the backing device said: nothing of it may reach that any more.
+    ///
+    /// # Panics
+    /// If the write is another cache's.
+    pub fn write_end(&self, token: WriteToken, result: Result<(), DeviceError>) {
+        let WriteToken { cache, volume, offset, bytes, mut flights } = token;
+        self.assert_own(cache, "a write");
+        if result.is_err() {
+            self.counters().backing_failed.count(1);
+        }
+        for part in self.geometry.parts(volume, offset, bytes) {
+            let locked = self.lock(part.fragment);
+            let slot = match locked.place() {
+                Place::Absent { writes } => {
+                    locked.count_absent(writes, -1);
+                    continue;
+                }
+                Place::At(slot) => slot,
+            };
+            let descriptor = self.descriptor(slot);
+            descriptor.writes.lower(1);
+            let mut is_tracked = false;
+            while let Some(number) = flights.filter(|&number| self.is_flight_of(number, part.fragment)) {
+                is_tracked = true;
+                flights = self.flight(number).next_of_request.get().map(FlightNumber);
+                self.answered(&locked, number, result);
+            }
+            if !is_tracked {
+                descriptor.untracked.lower(1);
+            }
+            locked.leave_if_empty();
+        }
+    }
+
+    fn is_flight_of(&self, number: FlightNumber, fragment: Fragment) -> bool {
+        self.flight(number).fragment() == fragment
+    }
+
+    /// The backing device has answered the write that a flight is of.
+    fn answered(&self, locked: &Locked<'_>, number: FlightNumber, result: Result<(), DeviceError>) {
+        let flight = self.flight(number);
+        flight.answered();
+        if result.is_err() && !planted::is(Bug::FailedWriteValidates) {
+            self.fail(flight);
+        }
+        if planted::is(Bug::CopyReleasedEarly) {
+            self.release_copy(&self.lock_pools(), flight);
+        }
+        self.settle(locked, number);
+    }
+}
