@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezzanine_device::memory::{CutReport, Image, MemoryDevice, Power, Spent, Survival};
-use mezzanine_device::{Device, TwoZones, Zones};
+use mezzanine_device::{Device, Zones};
 use mezzanine_ground::interleave::turns;
 use mezzanine_ground::random::{Random, splitmix};
 use mezzanine_volume::SidecarStore;
@@ -16,6 +16,7 @@ use super::holes::{Hole, HoledDevice};
 use super::meanwhile::{InterruptedDevice, Meanwhile};
 use super::named::{NotedDisk, Overwritten, Pieces};
 use super::scenario::Scenario;
+use crate::crash::driver::at_rest::AtRest;
 
 /// A sidecar on the machine's power: a replacement is atomic and durable, and when power fails in it, it is
 /// the old one or the new one.
@@ -207,14 +208,7 @@ impl Flash {
 
 /// The first bytes of a tier, as its volume sees them; none where its device holds no tier.
 pub(super) fn first_bytes(image: &Image, zones: Option<Zones>, len: usize) -> Vec<u8> {
-    let Some(zones) = zones.filter(|zones| zones.conventional == 0) else {
-        return image.range(0..len.min(image.len())).into_owned();
-    };
-    let copy = MemoryDevice::zoned(&Power::new(), "a copy of flash", zones);
-    copy.put_back(image);
-    let Ok(Some(area)) = TwoZones::find(&copy as &dyn Device) else { return Vec::new() };
-    let mut bytes = vec![0; len];
-    area.read_at(&mut bytes, 0).map_or_else(|_| Vec::new(), |()| bytes)
+    AtRest::of(image, zones).and_then(|at_rest| at_rest.bytes(0, len)).unwrap_or_default()
 }
 
 /// The hardware.
