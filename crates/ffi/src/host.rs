@@ -434,6 +434,7 @@ pub(crate) fn reshapes(found: &Superblock, settings: &Settings) -> bool {
 /// The shape that the tier on this device will have, and whether there was none to be seen: a device that
 /// answers nothing just now may have another one.
 fn shape(flash: &dyn Device, settings: &Settings) -> Result<(Geometry, bool), Refusal> {
+    refuse_zones(flash, &settings.flash_path)?;
     let found = read_superblock(&mut Flash(flash)).ok();
     Ok((shape_of(found.as_ref(), settings)?, found.is_none()))
 }
@@ -504,7 +505,7 @@ fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
         engine: IoEngine::Sequential,
         ..OpenOptions::read_write_create()
     };
-    let device = FileDevice::open(path, &options).map_err(|error| {
+    FileDevice::open(path, &options).map_err(|error| {
         let refusal = Refusal::new(format!("the flash device \"{shown}\" cannot be opened"))
             .detail(&error)
             .of_absent_device(is_absent(path, &error));
@@ -525,19 +526,20 @@ fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
                 refusal.hint("Check the path in mezzanine.flash_path, its file system and the kernel's log.")
             }
         }
-    })?;
-    // Nothing here lays a server's tier out for them. And where too few are conventional, one process alone
-    // knows where the beginning of the tier lies (`two_zones`).
-    match device.capabilities().zones {
-        Some(zones) => Err(Refusal::new(format!("the flash device \"{shown}\" has zones"))
-            .detail(format!(
-                "It is written in zones of {} bytes, front to back, and the processes of a server do not share what \
-                 each knows of them.",
-                zones.zone_len
-            ))
-            .hint("Name a file or a block device without zones in mezzanine.flash_path.")),
-        None => Ok(device),
-    }
+    })
+}
+
+/// Nothing here lays a server's tier out for zones. And where too few are conventional, one process alone
+/// knows where the beginning of the tier lies (`two_zones`).
+fn refuse_zones(flash: &dyn Device, path: &Path) -> Result<(), Refusal> {
+    let Some(zones) = flash.capabilities().zones else { return Ok(()) };
+    Err(Refusal::new(format!("the flash device \"{}\" has zones", path.display()))
+        .detail(format!(
+            "It is written in zones of {} bytes, front to back, and the processes of a server do not share what \
+             each knows of them.",
+            zones.zone_len
+        ))
+        .hint("Name a file or a block device without zones in mezzanine.flash_path."))
 }
 
 /// The pages on flash are the database: nobody else may read or change them.
