@@ -1,5 +1,8 @@
 //! Writing: records behind one another, and from one half to the other when one is full.
 
+use mezzanine_ground::interleave::sync::RwLock;
+use mezzanine_ground::interleave::{exclusive, shared};
+
 use super::layout::{Layout, Position, ROOM_MIN, blocks_that_fit};
 use super::record::{BLOCK_BYTES, BLOCKS_MAX, Brief, Header, Kind, LOST};
 use crate::zones::write_pointer;
@@ -175,13 +178,13 @@ impl Log {
         &mut self,
         device: &dyn Device,
         layout: &Layout,
-        map: &std::sync::RwLock<Vec<Place>>,
+        map: &RwLock<Vec<Place>>,
     ) -> Result<u64, DeviceError> {
         if self.end.in_doubt || !self.end.find_room(device, layout)? {
-            let places = super::reading(map).clone();
+            let places = shared(map).clone();
             let (end, places) = self.switch(device, layout, &places)?;
             // Waits for those who still read the half that is left.
-            *super::writing(map) = places;
+            *exclusive(map) = places;
             self.end = end;
             // By `used_max` there is room for more than the snapshot.
             assert!(self.end.find_room(device, layout)?, "a half has room for twice what is used");

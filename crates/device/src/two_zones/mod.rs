@@ -27,7 +27,8 @@ mod log;
 
 mod scan;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use mezzanine_ground::interleave::sync::{Arc, Mutex, MutexGuard, RwLock};
+use mezzanine_ground::interleave::{exclusive, lock, shared};
 
 use self::layout::Layout;
 use self::log::{Log, NOWHERE, Place};
@@ -75,15 +76,6 @@ pub fn wipe(device: &dyn Device) -> Result<(), DeviceError> {
     let mut resets: Vec<_> = scan::searched(&zones).map(|zone| Request::Reset { zone }).collect();
     device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
     device.flush()
-}
-
-// A panic of another thread leaves no map half changed: it is changed by one assignment.
-fn reading<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn writing<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a device lies below another: shared with others, or lent for a while.
@@ -169,7 +161,7 @@ impl<D: Below> TwoZones<D> {
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.log)
     }
 
     /// Bytes of the area, as they are shown: whole zones.
@@ -249,7 +241,7 @@ impl<D: Below> TwoZones<D> {
         let (first, skipped) = (offset as usize / BLOCK_BYTES, offset as usize % BLOCK_BYTES);
         let count = (skipped + buf.len()).div_ceil(BLOCK_BYTES);
         // Kept until all is read: a half is emptied only when nobody reads there.
-        let map = reading(&self.map);
+        let map = shared(&self.map);
         let mut places: Vec<Place> = map.iter().skip(first).take(count).copied().collect();
         // Behind the area, up to where a zone begins.
         places.resize(count, NOWHERE);
@@ -280,7 +272,7 @@ impl<D: Below> TwoZones<D> {
         }
         let mut log = self.log();
         let is_new = |place: &&Place| **place == NOWHERE;
-        let new = reading(&self.map)[first as usize..last as usize].iter().filter(is_new).count() as u64;
+        let new = shared(&self.map)[first as usize..last as usize].iter().filter(is_new).count() as u64;
         if log.used + new > layout.used_max() {
             return failed(
                 DeviceErrorKind::NoSpace,
@@ -307,7 +299,7 @@ impl<D: Below> TwoZones<D> {
                 .copy_from_slice(&buf[(from - offset) as usize..(to - offset) as usize]);
             let blocks: Vec<u32> = (begin..begin + count).map(|block| block as u32).collect();
             let place = log.change(device, layout, &blocks, &mut bytes)?;
-            let mut map = writing(&self.map);
+            let mut map = exclusive(&self.map);
             for (at, nth) in range.zip(0..) {
                 log.used += u64::from(map[at] == NOWHERE);
                 map[at] = place + nth * block;

@@ -236,7 +236,7 @@ fn damaged_blocks_are_read_as_they_are_and_unreadable_ones_stay_so_when_they_are
     }
     case.flush().unwrap();
     let (garbled, unreadable) = {
-        let map = reading(&case.area.map);
+        let map = shared(&case.area.map);
         (map[2], map[3])
     };
     case.device.flip_bit(garbled * 8);
@@ -267,7 +267,7 @@ fn a_torn_end_is_dropped_and_nothing_is_written_behind_it() {
     case.write(0, &[1; 2 * BLOCK_BYTES]).unwrap();
     case.flush().unwrap();
     case.write(BLOCK, &[2; 2 * BLOCK_BYTES]).unwrap();
-    let place = reading(&case.area.map)[2];
+    let place = shared(&case.area.map)[2];
     let half = case.area.log().end.half;
     case.device.flip_bit(place * 8);
     case.reopen();

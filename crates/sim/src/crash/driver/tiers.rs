@@ -182,6 +182,17 @@ fn lay_on(tier: &mut TierConfig, seed: u64, all_sequential: bool) -> Zones {
     Zones { count, ..zones }
 }
 
+/// Bytes at the beginning of a device with these zones that the halves of an area take; 0 if it needs none.
+pub(crate) fn halves_bytes(tier: &TierConfig, zones: &Zones) -> u64 {
+    let Ok(geometry) = tier.geometry() else { return 0 };
+    let (area, used) = (geometry.conventional_bytes(), geometry.conventional_bytes_used());
+    if zones.conventional > 0 {
+        return 0;
+    }
+    let behind = |shown: Zones| shown.count - shown.conventional;
+    zones_with_area(zones, area, used).map_or(0, |shown| (zones.count - behind(shown)) * zones.zone_len)
+}
+
 /// Bytes of the smallest zone of a device that has sequential ones alone.
 const SMALLEST_ZONE: u64 = 4 * 4096;
 /// More zones than a tier of a world needs.
