@@ -30,7 +30,7 @@ pub(super) struct End {
     pub(super) before: Brief,
     /// What lies there is not known: nothing is written behind it any more.
     pub(super) in_doubt: bool,
-    /// There is a record behind the last mark, or snapshot.
+    /// A record was written behind the last mark, or snapshot, since this was opened.
     pub(super) unmarked: bool,
 }
 

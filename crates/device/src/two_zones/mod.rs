@@ -12,8 +12,9 @@
 //!    of a half is a beginning of it, and only its last record may be torn.
 //! 3. Nothing is written behind a write that has failed, or behind an end that is not known: what follows
 //!    goes to the other half.
-//! 4. A flush puts a mark behind the last record. So no record that was flushed is the last one, and damage
-//!    to one passes for a torn write only if the mark is damaged as well.
+//! 4. A flush puts a mark behind the last record, unless nothing was written since the area was opened: who
+//!    only looks changes nothing. So no record that was flushed is the last one, and damage to one passes for
+//!    a torn write only if the mark is damaged as well.
 //! 5. Each header repeats the one before it: a damaged one loses nothing. Blocks of any record but the last
 //!    are taken as they lie, so that damage there is what it is in a conventional zone.
 //! 6. A block that cannot be read when it is copied stays one that cannot be read, until it is written again.

@@ -341,3 +341,29 @@ fn an_area_is_never_filled_beyond_what_it_was_made_for() {
     let none = TwoZones::format(&device as &dyn Device, 100 * BLOCK, 100 * BLOCK).err().unwrap();
     assert!(none.to_string().contains("of its 64 sequential zones"), "{none}");
 }
+
+/// A mark at the end of a zone is torn after its first sector, and the rest of it is zeros, as is what fills
+/// the zone: nothing is written there any more.
+#[test]
+fn what_fills_a_zone_completes_no_torn_mark() {
+    let mut case = Case::new(zones_of(0, 5 * BLOCK), 4);
+    case.write(0, &[1; BLOCK_BYTES]).unwrap();
+    let before = MemoryDevice::zoned(&Power::new(), "zoned drive", zones_of(0, 5 * BLOCK));
+    before.copy_from(&case.device);
+    let end = case.area.log().end.clone();
+    let place = case.area.layout.place(end.half, end.position);
+    case.flush().unwrap();
+    let mut mark = [0; BLOCK_BYTES];
+    case.device.read_at(&mut mark, place).unwrap();
+    assert!(record::Header::decode(&mark, place).is_some_and(|header| header.own.blocks.is_empty()));
+    before.write_at(&mark[..512], place).unwrap();
+    case.device.copy_from(&before);
+    case.reopen();
+    assert!(case.area.log().end.in_doubt);
+    for round in 0..3 {
+        case.write(BLOCK, &[7 + round; BLOCK_BYTES]).unwrap();
+        case.flush().unwrap();
+        case.reopen();
+        case.check(true, "written behind a torn mark");
+    }
+}

@@ -305,6 +305,11 @@ impl Machine {
         }
     }
 
+    /// Whether flash devices have sequential zones alone.
+    pub(super) fn keeps_area(&self) -> bool {
+        self.flash.capabilities().zones.is_some_and(|zones| zones.conventional == 0)
+    }
+
     /// A device as the software sees it.
     pub fn connect(&self, device: &Arc<MemoryDevice>) -> Arc<dyn Device> {
         let halves_bytes = device.capabilities().zones.map_or(0, |_| self.halves_bytes);

@@ -92,6 +92,8 @@ pub(super) fn refusal(
         VolumeErrorKind::Damaged | VolumeErrorKind::Unrecognised | VolumeErrorKind::NewerFormat { .. } => {
             true
         }
+        // Two records side by side are gone of the area that holds the beginning of the tier.
+        VolumeErrorKind::Io => machine.keeps_area() && error.to_string().contains("kept in two halves"),
         VolumeErrorKind::OlderTier => !closed,
         VolumeErrorKind::ChangedFile => !closed && is_by_overwritten(world, machine, error),
         _ => false,
