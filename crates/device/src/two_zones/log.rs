@@ -228,6 +228,20 @@ impl Log {
     }
 }
 
+/// Resets these zones, durably.
+pub(super) fn reset(device: &dyn Device, zones: impl Iterator<Item = u64>) -> Result<(), DeviceError> {
+    let mut resets: Vec<_> = zones.map(|zone| Request::Reset { zone }).collect();
+    device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
+    device.flush()
+}
+
+/// Empties a half, its first zone before the others: resets that are cut short happen to any of the zones, and
+/// what they leave of a half has no beginning then, so that it passes neither for damaged nor for complete.
+pub(super) fn empty(device: &dyn Device, layout: &Layout, half: u32) -> Result<(), DeviceError> {
+    reset(device, layout.starts(half).take(1))?;
+    reset(device, layout.starts(half).skip(1))
+}
+
 /// Empties a half and writes a snapshot to it. Returns its end, and where everything lies there.
 pub(super) fn begin(
     device: &dyn Device,
@@ -236,10 +250,8 @@ pub(super) fn begin(
     generation: u64,
     places: &[Place],
 ) -> Result<(End, Vec<Place>), DeviceError> {
-    let mut resets: Vec<_> = layout.starts(half).map(|zone| Request::Reset { zone }).collect();
-    device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
     // Nothing of what was there before follows what is written now.
-    device.flush()?;
+    empty(device, layout, half)?;
     let mut end = End::of_empty(half, generation);
     let mut header = AlignedBuf::zeroed(BLOCK_BYTES);
     // Two headers side by side begin a half, so that one that is damaged does not hide it.

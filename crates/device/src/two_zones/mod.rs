@@ -18,7 +18,9 @@
 //! 5. Each header repeats the one before it: a damaged one loses nothing. Blocks of any record but the last
 //!    are taken as they lie, so that damage there is what it is in a conventional zone.
 //! 6. A block that cannot be read when it is copied stays one that cannot be read, until it is written again.
-//! 7. One process has the device open: the map of blocks is in its memory.
+//! 7. Of a half that is emptied the first zone is empty, durably, before another zone is reset. So one that
+//!    was being emptied has no beginning, and is never read.
+//! 8. One process has the device open: the map of blocks is in its memory.
 
 mod record;
 
@@ -74,9 +76,7 @@ pub fn zones_with_area(zones: &Zones, area_bytes: u64, used_bytes: u64) -> Resul
 /// That of the device.
 pub fn wipe(device: &dyn Device) -> Result<(), DeviceError> {
     let Some(zones) = device.capabilities().zones else { return Ok(()) };
-    let mut resets: Vec<_> = scan::searched(&zones).map(|zone| Request::Reset { zone }).collect();
-    device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
-    device.flush()
+    log::reset(device, scan::searched(&zones))
 }
 
 /// How a device lies below another: shared with others, or lent for a while.
@@ -118,10 +118,7 @@ impl<D: Below> TwoZones<D> {
             Err(reason) => return unsupported(reason),
         };
         // Zones of an earlier format may lie anywhere in these.
-        let mut resets: Vec<_> =
-            (0..2).flat_map(|half| layout.starts(half)).map(|zone| Request::Reset { zone }).collect();
-        device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
-        device.flush()?;
+        log::reset(device, (0..2).flat_map(|half| layout.starts(half)))?;
         let nothing = vec![NOWHERE; layout.area_blocks as usize];
         let (end, map) = log::begin(device, &layout, 0, 1, &nothing)?;
         Ok(Self::with(inner, layout, Log { end, generation_next: 2, used: 0 }, map))
@@ -146,15 +143,8 @@ impl<D: Below> TwoZones<D> {
     /// That of the device; the area may be there or not.
     pub fn forget(self) -> Result<(), DeviceError> {
         let (device, half) = (self.inner.device(), self.log().end.half);
-        let reset = |zones: &mut dyn Iterator<Item = u64>| {
-            let mut resets: Vec<_> = zones.map(|zone| Request::Reset { zone }).collect();
-            device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
-            device.flush()
-        };
-        reset(&mut self.layout.starts(1 - half))?;
-        // Without its beginning it is none.
-        reset(&mut self.layout.starts(half).take(1))?;
-        reset(&mut self.layout.starts(half).skip(1))
+        log::empty(device, &self.layout, 1 - half)?;
+        log::empty(device, &self.layout, half)
     }
 
     fn with(inner: D, layout: Layout, log: Log, map: Vec<Place>) -> Self {

@@ -367,3 +367,58 @@ fn what_fills_a_zone_completes_no_torn_mark() {
         case.check(true, "written behind a torn mark");
     }
 }
+
+/// A half was begun in vain, and power fails while it is emptied to be begun again, or the area is given up:
+/// of the resets any may have happened. The other half is what counts.
+#[test]
+fn a_cut_while_a_half_is_emptied_that_was_begun_in_vain_costs_nothing() {
+    let mut case = Case::new(zones_of(0, 5 * BLOCK), 12);
+    for block in 0..12 {
+        case.write(block * BLOCK, &[block as u8 + 1; BLOCK_BYTES]).unwrap();
+    }
+    case.flush().unwrap();
+    let base = MemoryDevice::zoned(&Power::new(), "zoned drive", zones_of(0, 5 * BLOCK));
+    let half = case.area.log().end.half;
+    while case.area.log().end.half == half {
+        base.copy_from(&case.device);
+        case.write(0, &[77; BLOCK_BYTES]).unwrap();
+    }
+    case.device.copy_from(&base);
+    case.device.flush().unwrap();
+    case.reopen();
+    let fault = Fault::Error(DeviceErrorKind::Io);
+    case.device.inject(Injection { operation: Operation::Write, after: 8, count: 1, fault });
+    case.write(0, &[77; BLOCK_BYTES]).unwrap_err();
+    case.device.heal();
+    case.device.flush().unwrap();
+    base.copy_from(&case.device);
+    let layout = case.area.layout;
+    let begun = layout.starts(1 - half).filter(|zone| base.zone_at(*zone).unwrap().written > 0).count();
+    assert!((4..layout.half_zones as usize).contains(&begun), "{begun} zones were begun");
+    // The resets, and a flush behind the first of them and behind the last.
+    let (mut partly, operations) = (0, layout.half_zones + 2);
+    for (after, seed) in (1..=operations).flat_map(|after| (0..40).map(move |seed| (after, seed))) {
+        for forgets in [false, true] {
+            case.device.copy_from(&base);
+            case.reopen();
+            let other = case.find().unwrap().unwrap();
+            case.device.power().crash_after(after);
+            if forgets {
+                other.forget().unwrap_err();
+            } else {
+                case.write(0, &[77; BLOCK_BYTES]).unwrap_err();
+            }
+            case.device.power_cut(seed);
+            case.device.power().restore();
+            let left = layout.starts(1 - half).filter(|zone| case.device.zone_at(*zone).unwrap().written > 0);
+            partly += u64::from((1..begun).contains(&left.count()));
+            case.reopen();
+            case.check(false, "after a cut while a half was emptied");
+        }
+    }
+    assert!(partly > 100, "a half was emptied in part {partly} times");
+    case.write(BLOCK, &[78; BLOCK_BYTES]).unwrap();
+    case.flush().unwrap();
+    case.reopen();
+    case.check(true, "written and opened again");
+}
