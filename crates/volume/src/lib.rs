@@ -88,7 +88,7 @@ pub use forget::Forgotten;
 pub use mezzanine_engine::format::Nonce;
 pub use mezzanine_engine::{Admission, Design, PolicyParameters, SyncMode, TierConfig};
 pub use mezzanine_trace::Written as Recorded;
-pub use open::{create_flash, create_flash_for, open_flash};
+pub use open::{create_flash, create_flash_for, largest_on_zones, open_flash};
 pub use path_table::known_files;
 pub use registry::OpenReport;
 pub use replace::ReplaceOptions;

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use mezzanine_device::two_zones::{self, TwoZones};
 use mezzanine_device::zones::write_pointer;
 use mezzanine_device::{
     Device, DeviceError, DirectIo, FileDevice, OpenOptions, Request, Zones, prefer_huge_pages,
@@ -14,8 +15,8 @@ use mezzanine_engine::format::{
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    Blank, ConfigError, DrainCursor, Geometry, PolicyParameters, ReadError, ReadFlash, Recovered,
-    RecoveryError, SyncMode, Tier, TierConfig, WriteFlash,
+    Blank, ConfigError, Design, DrainCursor, Geometry, PolicyParameters, ReadError, ReadFlash, Recovered,
+    RecoveryError, SyncMode, Tier, TierConfig, TierZones, WriteFlash,
 };
 use mezzanine_ground::random::splitmix;
 
@@ -181,12 +182,28 @@ pub(crate) fn format_tier(
 ) -> Result<[u8; 16], VolumeError> {
     let name = flash.describe();
     let geometry = volume_geometry(&config.tier, "format", &name)?;
-    let failed = |error| VolumeError::from_device("format", flash.describe(), error);
-    let capabilities = flash.capabilities();
+    let failed = |error| VolumeError::from_device("format", &name, error);
+    let zones = flash.capabilities().zones;
+    let needs_area = too_few_are_conventional(&geometry, zones.as_ref());
+    let shown = if needs_area { Some(zones_with_area(&geometry, zones, &name)?) } else { zones };
     // Before its contents: of a device that begins with zones they may be ones, where nothing was written.
-    check_zones(&geometry, capabilities.zones.as_ref(), "format", &name)?;
+    check_zones(&geometry, shown.as_ref(), "format", &name)?;
+    let found = match TwoZones::find(flash) {
+        Err(error) if !force => {
+            return Err(failed(error).advise("force formatting if what it holds may be lost"));
+        }
+        found => found,
+    };
     if !force {
-        refuse_contents(flash, &name)?;
+        match (&found, zones) {
+            (Ok(Some(found)), _) => refuse_contents(found, &name)?,
+            (_, Some(zones)) if zones.conventional == 0 => refuse_zones_written(flash, &name)?,
+            _ => refuse_contents(flash, &name)?,
+        }
+    }
+    let mut capabilities = flash.capabilities();
+    if let Some(shown) = shown {
+        capabilities.len = shown.count * shown.zone_len;
     }
     let needed = geometry.flash_bytes();
     if capabilities.len < needed {
@@ -198,6 +215,21 @@ pub(crate) fn format_tier(
         flash.set_len(needed).map_err(failed)?;
     }
     let (tier_uuid, database_uuid) = identities(config.identity_seed, &name)?;
+    // No area of before is found in place of the tier, or of one that has just been begun.
+    match found {
+        Ok(Some(found)) => found.forget(),
+        Ok(None) => Ok(()),
+        Err(_) => two_zones::wipe(flash),
+    }
+    .map_err(failed)?;
+    let area;
+    let flash = if needs_area {
+        let (all, used) = (geometry.conventional_bytes(), geometry.conventional_bytes_used());
+        area = TwoZones::format(flash, all, used).map_err(failed)?;
+        &area as &dyn Device
+    } else {
+        flash
+    };
     // An old superblock is destroyed before a new one stands: at no moment can a mix of the two be read.
     let nothing = mezzanine_device::AlignedBuf::zeroed(SUPERBLOCK_BYTES);
     for offset in SUPERBLOCK_OFFSETS {
@@ -208,6 +240,75 @@ pub(crate) fn format_tier(
     let first = begin(Superblock::new(&geometry, tier_uuid, database_uuid));
     write_superblock(flash, &first, Writing::Unknown).map_err(failed)?;
     Ok(tier_uuid)
+}
+
+/// Whether what a tier writes over in place does not fit the conventional zones of its device: then it is
+/// kept in two halves of sequential ones (`two_zones`).
+fn too_few_are_conventional(geometry: &Geometry, zones: Option<&Zones>) -> bool {
+    let there = zones.map(Zones::conventional_len);
+    there.is_some_and(|there| geometry.zones().is_some() && geometry.conventional_bytes() > there)
+}
+
+/// The zones that the device of such a tier shows.
+fn zones_with_area(geometry: &Geometry, zones: Option<Zones>, name: &str) -> Result<Zones, VolumeError> {
+    let (needed, used) = (geometry.conventional_bytes(), geometry.conventional_bytes_used());
+    let Some(zones) = zones else { unreachable!("only a device with zones has too few of a kind") };
+    let refused = |reason: String| {
+        let there = zones.conventional_len();
+        let reason =
+            format!("the tier needs {needed} bytes of conventional zones, and it has {there}; {reason}");
+        VolumeError::new(VolumeErrorKind::InvalidConfig, "format", name, reason)
+            .advise("give the tier fewer frames, or use another device")
+    };
+    let shown = two_zones::zones_with_area(&zones, needed, used).map_err(refused)?;
+    let (left, all) = (shown.count * shown.zone_len, geometry.flash_bytes());
+    if left < all && shown.zone_len == geometry.zones().map_or(0, |tier| tier.zone_bytes) {
+        let reason = format!("kept in others they leave {left} bytes of the {all} that the tier takes");
+        return Err(refused(reason));
+    }
+    Ok(shown)
+}
+
+/// The defaults for the largest queue that fits `bytes` bytes of a device with these zones, also if it has
+/// too few conventional ones: then less is left for the queue. A tier that fits no size is refused when it is
+/// formatted.
+pub fn largest_on_zones(design: Design, page_size: u32, bytes: u64, zones: &Zones) -> TierConfig {
+    let tier_zones = TierZones { zone_bytes: zones.zone_len, capacity_bytes: zones.zone_capacity };
+    let largest = |bytes| TierConfig::for_zones_of(design, page_size, bytes, tier_zones);
+    let of_all = largest(bytes);
+    let shown = of_all.geometry().ok().filter(|geometry| too_few_are_conventional(geometry, Some(zones)));
+    let shown = shown.and_then(|geometry| {
+        let (needed, used) = (geometry.conventional_bytes(), geometry.conventional_bytes_used());
+        // Halves for more than the smaller tier will need.
+        two_zones::zones_with_area(zones, needed, used).ok()
+    });
+    match shown {
+        Some(shown) => {
+            let taken = (zones.count - shown.count) * zones.zone_len;
+            largest(bytes.min(zones.count * zones.zone_len).saturating_sub(taken))
+        }
+        None => of_all,
+    }
+}
+
+/// Refuses to format over the beginning of a device of sequential zones alone, which holds no area.
+fn refuse_zones_written(flash: &dyn Device, name: &str) -> Result<(), VolumeError> {
+    let zone = flash.zone_at(0).map_err(|error| VolumeError::from_device("format", name, error))?;
+    if zone.written == 0 {
+        return Ok(());
+    }
+    let reason = "it holds something that is not a tier: its first zone is written";
+    Err(VolumeError::new(VolumeErrorKind::Unrecognised, "format", name, reason)
+        .advise("check the path; force formatting only if its contents may be lost"))
+}
+
+/// What the device of a tier at rest is to be taken for: also one whose beginning is kept in two halves.
+///
+/// # Errors
+/// `Io` if neither half can be used, or the failure.
+pub(crate) fn shown(flash: Arc<dyn Device>, operation: &'static str) -> Result<Arc<dyn Device>, VolumeError> {
+    let name = flash.describe();
+    two_zones::shown(flash).map_err(|error| VolumeError::from_device(operation, name, error))
 }
 
 /// Refuses a tier that is not laid out for the zones of its device. One that is laid out for zones does
@@ -404,6 +505,7 @@ pub(crate) fn open_tier(
 ) -> Result<(TierHost, OpenedTier), VolumeError> {
     const OPERATION: &str = "open the tier on";
     let name = flash.describe();
+    let flash = shown(flash, OPERATION)?;
     let found = find_superblock(&*flash, to_drain, OPERATION)?;
     let config = &choose(&found.config);
     // What is read back must be durable: after a crash of the process that used it the last writes may still

@@ -45,7 +45,7 @@ use crate::error::{VolumeError, VolumeErrorKind};
 use crate::guard::rename_guard;
 use crate::health::{Mode, Route};
 use crate::host_metadata::{Entry, FILES_MAX, Table};
-use crate::open::{Reader, format_tier, open_tier};
+use crate::open::{Reader, format_tier, open_tier, shown};
 use crate::path_table::PathTable;
 use crate::registry::{OpenedTier, Registry};
 use crate::shared::marks::Says;
@@ -212,7 +212,8 @@ impl Local {
             return Err(refused(VolumeErrorKind::TooManyFiles, reason)
                 .advise("open the volume anew with fewer files"));
         }
-        let present = read_superblock(&mut Reader(&*flash));
+        let seen = shown(Arc::clone(&flash), REPLACE).unwrap_or_else(|_| Arc::clone(&flash));
+        let present = read_superblock(&mut Reader(&*seen));
         if present.is_ok_and(|present| present.tier_uuid == old.tier.uuid()) {
             let reason = format!("{name} holds the tier that is in use, or a copy of it");
             return Err(refused(VolumeErrorKind::Busy, reason)
@@ -249,7 +250,7 @@ impl Local {
         opened.path_table = path_table;
         if late {
             let failed = |error| VolumeError::from_device("format", &name, error);
-            opened.path_table.write(&*flash).map_err(failed)?;
+            opened.path_table.write(&*host.flash).map_err(failed)?;
         }
         if planted::is(Bug::SuccessorStartedEarly) {
             opened.begin_epoch(&host)?;

@@ -9,9 +9,12 @@ use std::sync::Arc;
 use common::one_file::{read, write};
 use common::{Backing, durable, open, page};
 use mezzanine_device::memory::{MemoryDevice, Power};
+use mezzanine_device::two_zones::zones_with_area;
 use mezzanine_device::{Device, Zones};
 use mezzanine_engine::TierZones;
-use mezzanine_volume::{TierConfig, Volume, VolumeConfig, VolumeErrorKind, VolumeState};
+use mezzanine_volume::{
+    Design, TierConfig, Volume, VolumeConfig, VolumeErrorKind, VolumeState, largest_on_zones,
+};
 
 /// A configuration for zones of two dozen frames, and the zones that it needs.
 fn zoned() -> (VolumeConfig, Zones) {
@@ -37,15 +40,33 @@ fn flash(zones: Zones) -> Arc<MemoryDevice> {
     Arc::new(MemoryDevice::zoned(&Power::new(), "zoned flash", zones))
 }
 
+/// The same on zones that are all sequential, as many as it takes.
+fn all_sequential() -> (VolumeConfig, Zones) {
+    let (config, zones) = zoned();
+    let geometry = config.tier.geometry().unwrap();
+    let (area, used) = (geometry.conventional_bytes(), geometry.conventional_bytes_used());
+    let leaves = |count| {
+        let bare = Zones { count, conventional: 0, ..zones };
+        zones_with_area(&bare, area, used).map_or(0, |shown| shown.count)
+    };
+    let count = (zones.count..).find(|count| leaves(*count) >= zones.count).unwrap();
+    (config, Zones { count, conventional: 0, ..zones })
+}
+
 #[test]
 fn what_was_synced_outlives_cuts_while_the_queue_goes_round() {
+    for (config, zones) in [zoned(), all_sequential()] {
+        goes_round(&config, zones);
+    }
+}
+
+fn goes_round(config: &VolumeConfig, zones: Zones) {
     const PAGES: u64 = 150;
-    let (config, zones) = zoned();
     let (flash, backing) = (flash(zones), Backing::new("a"));
-    Volume::format(&*flash, &config, false).unwrap();
+    Volume::format(&*flash, config, false).unwrap();
     let mut written = 0;
     for round in 1..=25 {
-        let volume = open(&flash, &config);
+        let volume = open(&flash, config);
         let file = backing.attach(&volume).unwrap();
         for block in 0..if round > 1 { PAGES } else { 0 } {
             assert_eq!(read(&file, block), Ok(page(block, round - 1)), "page {block} in round {round}");
@@ -98,4 +119,51 @@ fn a_tier_that_does_not_fit_the_zones_is_refused_before_anything_is_written() {
     let plain = MemoryDevice::new(config.tier.geometry().unwrap().flash_bytes());
     Volume::format(&plain, &config, false).unwrap();
     assert!(plain.capabilities().zones.is_none());
+}
+
+#[test]
+fn sequential_zones_alone_are_formatted_over_only_by_force() {
+    let (config, zones) = all_sequential();
+    let (flash, backing) = (flash(zones), Backing::new("a"));
+    flash.write_at(&[1; 512], 0).unwrap();
+    let kind_of_refusal = || Volume::format(&*flash, &config, false).unwrap_err().kind();
+    assert_eq!(kind_of_refusal(), VolumeErrorKind::Unrecognised);
+    Volume::format(&*flash, &config, true).unwrap();
+    // It holds nothing yet, and then a page that is nowhere else.
+    Volume::format(&*flash, &config, false).unwrap();
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    write(&file, 0, 1);
+    file.sync().unwrap();
+    drop((file, volume));
+    assert_eq!(kind_of_refusal(), VolumeErrorKind::OnlyCopy);
+    assert_eq!(read(&backing.attach(&open(&flash, &config)).unwrap(), 0), Ok(page(0, 1)));
+    Volume::format(&*flash, &config, true).unwrap();
+    // One zone less, and the tier does not fit behind the halves.
+    let smaller =
+        MemoryDevice::zoned(&Power::new(), "zoned flash", Zones { count: zones.count - 1, ..zones });
+    let error = Volume::format(&smaller, &config, false).unwrap_err();
+    assert_eq!(error.kind(), VolumeErrorKind::InvalidConfig);
+    for word in
+        ["bytes of conventional zones, and it has 0", "kept in others they leave", "use another device"]
+    {
+        assert!(error.to_string().contains(word), "{error}");
+    }
+    assert_eq!(smaller.changes(), 0);
+}
+
+/// What `mezz tier format` makes of a device without a size: it fits, whatever is conventional.
+#[test]
+fn the_largest_tier_fits_any_zones() {
+    for conventional in [0, 1, 40] {
+        let zones =
+            Zones { zone_len: 1 << 20, zone_capacity: 800 << 10, count: 300, conventional, open_max: 0 };
+        let tier = largest_on_zones(Design::FaceGsc, 4096, zones.count * zones.zone_len, &zones);
+        let config = VolumeConfig { tier, ..durable() };
+        let flash = flash(zones);
+        Volume::format(&*flash, &config, false).unwrap_or_else(|error| panic!("{conventional}: {error}"));
+        drop(open(&flash, &config));
+        let used = config.tier.geometry().unwrap().flash_bytes();
+        assert!(used > flash.len() / 4 * 3, "{conventional}: {used} of {}", flash.len());
+    }
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ForgetArgs, json: bool) -> Result<(), Failure> {
     let files: Vec<PathBuf> = args.files.iter().map(|file| absolute(file)).collect();
     let (tier_uuid, known) = {
         let mut flash = Flash::open(&args.flash)?;
-        (flash.superblock()?.tier_uuid, known_files(&flash.device))
+        (flash.superblock()?.tier_uuid, known_files(&*flash.device))
     };
     if !args.force {
         files.iter().try_for_each(|file| refuse_file_that_is_there(file, tier_uuid))?;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mezzanine_device::{Capabilities, Device as _, FileDevice, OpenOptions, Zones};
 use mezzanine_engine::format::ClusterName;
-use mezzanine_engine::{Admission, Design, Geometry, PolicyParameters, SyncMode, TierConfig, TierZones};
+use mezzanine_engine::{Admission, Design, Geometry, PolicyParameters, SyncMode, TierConfig};
 use mezzanine_report::facts;
-use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
+use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind, largest_on_zones};
 use serde::Serialize;
 
 use super::inspect::{TierZonesFound, design, queue, remembered};
@@ -198,10 +198,7 @@ fn configure(args: &FormatArgs, bytes: u64, zones: Option<Zones>) -> Result<(Tie
         return Err(usage(&reason).next(format!("give a --size of at least {}KiB", least.div_ceil(1024))));
     }
     let fitted = match zones {
-        Some(Zones { zone_len, zone_capacity, .. }) => {
-            let zones = TierZones { zone_bytes: zone_len, capacity_bytes: zone_capacity };
-            TierConfig::for_zones_of(args.design, page_size, bytes, zones)
-        }
+        Some(zones) => largest_on_zones(args.design, page_size, bytes, &zones),
         None => TierConfig::for_flash_bytes_of(args.design, page_size, bytes),
     };
     let config = TierConfig {

@@ -42,7 +42,7 @@ impl Names {
         let of_cluster = ClusterName::of(&superblock.database_uuid).is_some();
         Names {
             of_cluster,
-            files: if of_cluster { BTreeMap::new() } else { known_files(&flash.device) },
+            files: if of_cluster { BTreeMap::new() } else { known_files(&*flash.device) },
             page_bytes: superblock.config.page_size.into(),
         }
     }

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use mezzanine_device::Device as _;
 use mezzanine_engine::{DrainCursor, FlashPage, PageId, Tier};
 
 use super::open::Flash;

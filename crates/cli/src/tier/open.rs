@@ -1,7 +1,9 @@
 //! Opening a tier at rest: its file, its superblock, its recovery; nothing here writes.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use mezzanine_device::two_zones;
 use mezzanine_device::zones::write_pointer;
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, OpenOptions};
 use mezzanine_engine::format::{
@@ -22,7 +24,7 @@ const OWNER: u32 = 1;
 /// A flash file or device, opened for reading and locked, so that no database changes it meanwhile.
 pub(crate) struct Flash {
     pub(crate) name: String,
-    pub(crate) device: FileDevice,
+    pub(crate) device: Arc<dyn Device>,
 }
 
 impl ReadFlash for Flash {
@@ -31,7 +33,7 @@ impl ReadFlash for Flash {
     }
 
     fn write_pointer(&mut self, offset: u64) -> Option<u64> {
-        write_pointer(&self.device, offset)
+        write_pointer(&*self.device, offset)
     }
 }
 
@@ -49,6 +51,7 @@ impl Flash {
     pub(crate) fn open(path: &Path) -> Result<Flash, Failure> {
         let options = OpenOptions { exclusive_lock: true, no_follow: true, ..OpenOptions::default() };
         let device = FileDevice::open(path, &options).map_err(|error| open_failure(path, &error))?;
+        let device = two_zones::shown(Arc::new(device)).map_err(|error| open_failure(path, &error))?;
         Ok(Flash { name: path.display().to_string(), device })
     }
 

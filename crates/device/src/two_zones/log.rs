@@ -1,5 +1,8 @@
 //! Writing: records behind one another, and from one half to the other when one is full.
 
+use mezzanine_ground::interleave::sync::RwLock;
+use mezzanine_ground::interleave::{exclusive, shared};
+
 use super::layout::{Layout, Position, ROOM_MIN, blocks_that_fit};
 use super::record::{BLOCK_BYTES, BLOCKS_MAX, Brief, Header, Kind, LOST};
 use crate::zones::write_pointer;
@@ -27,7 +30,7 @@ pub(super) struct End {
     pub(super) before: Brief,
     /// What lies there is not known: nothing is written behind it any more.
     pub(super) in_doubt: bool,
-    /// There is a record behind the last mark, or snapshot.
+    /// A record was written behind the last mark, or snapshot, since this was opened.
     pub(super) unmarked: bool,
 }
 
@@ -175,13 +178,13 @@ impl Log {
         &mut self,
         device: &dyn Device,
         layout: &Layout,
-        map: &std::sync::RwLock<Vec<Place>>,
+        map: &RwLock<Vec<Place>>,
     ) -> Result<u64, DeviceError> {
         if self.end.in_doubt || !self.end.find_room(device, layout)? {
-            let places = super::reading(map).clone();
+            let places = shared(map).clone();
             let (end, places) = self.switch(device, layout, &places)?;
             // Waits for those who still read the half that is left.
-            *super::writing(map) = places;
+            *exclusive(map) = places;
             self.end = end;
             // By `used_max` there is room for more than the snapshot.
             assert!(self.end.find_room(device, layout)?, "a half has room for twice what is used");
@@ -225,6 +228,20 @@ impl Log {
     }
 }
 
+/// Resets these zones, durably.
+pub(super) fn reset(device: &dyn Device, zones: impl Iterator<Item = u64>) -> Result<(), DeviceError> {
+    let mut resets: Vec<_> = zones.map(|zone| Request::Reset { zone }).collect();
+    device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
+    device.flush()
+}
+
+/// Empties a half, its first zone before the others: resets that are cut short happen to any of the zones, and
+/// what they leave of a half has no beginning then, so that it passes neither for damaged nor for complete.
+pub(super) fn empty(device: &dyn Device, layout: &Layout, half: u32) -> Result<(), DeviceError> {
+    reset(device, layout.starts(half).take(1))?;
+    reset(device, layout.starts(half).skip(1))
+}
+
 /// Empties a half and writes a snapshot to it. Returns its end, and where everything lies there.
 pub(super) fn begin(
     device: &dyn Device,
@@ -233,10 +250,8 @@ pub(super) fn begin(
     generation: u64,
     places: &[Place],
 ) -> Result<(End, Vec<Place>), DeviceError> {
-    let mut resets: Vec<_> = layout.starts(half).map(|zone| Request::Reset { zone }).collect();
-    device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
     // Nothing of what was there before follows what is written now.
-    device.flush()?;
+    empty(device, layout, half)?;
     let mut end = End::of_empty(half, generation);
     let mut header = AlignedBuf::zeroed(BLOCK_BYTES);
     // Two headers side by side begin a half, so that one that is damaged does not hide it.

@@ -12,12 +12,15 @@
 //!    of a half is a beginning of it, and only its last record may be torn.
 //! 3. Nothing is written behind a write that has failed, or behind an end that is not known: what follows
 //!    goes to the other half.
-//! 4. A flush puts a mark behind the last record. So no record that was flushed is the last one, and damage
-//!    to one passes for a torn write only if the mark is damaged as well.
+//! 4. A flush puts a mark behind the last record, unless nothing was written since the area was opened: who
+//!    only looks changes nothing. So no record that was flushed is the last one, and damage to one passes for
+//!    a torn write only if the mark is damaged as well.
 //! 5. Each header repeats the one before it: a damaged one loses nothing. Blocks of any record but the last
 //!    are taken as they lie, so that damage there is what it is in a conventional zone.
 //! 6. A block that cannot be read when it is copied stays one that cannot be read, until it is written again.
-//! 7. One process has the device open: the map of blocks is in its memory.
+//! 7. Of a half that is emptied the first zone is empty, durably, before another zone is reset. So one that
+//!    was being emptied has no beginning, and is never read.
+//! 8. One process has the device open: the map of blocks is in its memory.
 
 mod record;
 
@@ -27,7 +30,8 @@ mod log;
 
 mod scan;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use mezzanine_ground::interleave::sync::{Arc, Mutex, MutexGuard, RwLock};
+use mezzanine_ground::interleave::{exclusive, lock, shared};
 
 use self::layout::Layout;
 use self::log::{Log, NOWHERE, Place};
@@ -72,18 +76,7 @@ pub fn zones_with_area(zones: &Zones, area_bytes: u64, used_bytes: u64) -> Resul
 /// That of the device.
 pub fn wipe(device: &dyn Device) -> Result<(), DeviceError> {
     let Some(zones) = device.capabilities().zones else { return Ok(()) };
-    let mut resets: Vec<_> = scan::searched(&zones).map(|zone| Request::Reset { zone }).collect();
-    device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
-    device.flush()
-}
-
-// A panic of another thread leaves no map half changed: it is changed by one assignment.
-fn reading<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn writing<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
+    log::reset(device, scan::searched(&zones))
 }
 
 /// How a device lies below another: shared with others, or lent for a while.
@@ -125,10 +118,7 @@ impl<D: Below> TwoZones<D> {
             Err(reason) => return unsupported(reason),
         };
         // Zones of an earlier format may lie anywhere in these.
-        let mut resets: Vec<_> =
-            (0..2).flat_map(|half| layout.starts(half)).map(|zone| Request::Reset { zone }).collect();
-        device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
-        device.flush()?;
+        log::reset(device, (0..2).flat_map(|half| layout.starts(half)))?;
         let nothing = vec![NOWHERE; layout.area_blocks as usize];
         let (end, map) = log::begin(device, &layout, 0, 1, &nothing)?;
         Ok(Self::with(inner, layout, Log { end, generation_next: 2, used: 0 }, map))
@@ -153,15 +143,8 @@ impl<D: Below> TwoZones<D> {
     /// That of the device; the area may be there or not.
     pub fn forget(self) -> Result<(), DeviceError> {
         let (device, half) = (self.inner.device(), self.log().end.half);
-        let reset = |zones: &mut dyn Iterator<Item = u64>| {
-            let mut resets: Vec<_> = zones.map(|zone| Request::Reset { zone }).collect();
-            device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
-            device.flush()
-        };
-        reset(&mut self.layout.starts(1 - half))?;
-        // Without its beginning it is none.
-        reset(&mut self.layout.starts(half).take(1))?;
-        reset(&mut self.layout.starts(half).skip(1))
+        log::empty(device, &self.layout, 1 - half)?;
+        log::empty(device, &self.layout, half)
     }
 
     fn with(inner: D, layout: Layout, log: Log, map: Vec<Place>) -> Self {
@@ -169,7 +152,7 @@ impl<D: Below> TwoZones<D> {
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.log)
     }
 
     /// Bytes of the area, as they are shown: whole zones.
@@ -249,7 +232,7 @@ impl<D: Below> TwoZones<D> {
         let (first, skipped) = (offset as usize / BLOCK_BYTES, offset as usize % BLOCK_BYTES);
         let count = (skipped + buf.len()).div_ceil(BLOCK_BYTES);
         // Kept until all is read: a half is emptied only when nobody reads there.
-        let map = reading(&self.map);
+        let map = shared(&self.map);
         let mut places: Vec<Place> = map.iter().skip(first).take(count).copied().collect();
         // Behind the area, up to where a zone begins.
         places.resize(count, NOWHERE);
@@ -280,7 +263,7 @@ impl<D: Below> TwoZones<D> {
         }
         let mut log = self.log();
         let is_new = |place: &&Place| **place == NOWHERE;
-        let new = reading(&self.map)[first as usize..last as usize].iter().filter(is_new).count() as u64;
+        let new = shared(&self.map)[first as usize..last as usize].iter().filter(is_new).count() as u64;
         if log.used + new > layout.used_max() {
             return failed(
                 DeviceErrorKind::NoSpace,
@@ -307,7 +290,7 @@ impl<D: Below> TwoZones<D> {
                 .copy_from_slice(&buf[(from - offset) as usize..(to - offset) as usize]);
             let blocks: Vec<u32> = (begin..begin + count).map(|block| block as u32).collect();
             let place = log.change(device, layout, &blocks, &mut bytes)?;
-            let mut map = writing(&self.map);
+            let mut map = exclusive(&self.map);
             for (at, nth) in range.zip(0..) {
                 log.used += u64::from(map[at] == NOWHERE);
                 map[at] = place + nth * block;

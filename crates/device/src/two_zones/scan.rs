@@ -234,11 +234,14 @@ fn scan(device: &dyn Device, layout: &Layout, half: u32, generation: u64) -> Res
     let goes_on = write_pointer(device, start) == Some(place);
     if layout.zone_blocks() - block >= ROOM_MIN {
         found.end.in_doubt |= !goes_on;
+    } else if !goes_on {
+        // Here only what fills the zone may lie. Where it ends before, or a record does that reads as whole, as
+        // what was not written of it is zeros, whatever is written there may become part of something torn.
+        let full = start + layout.zones.zone_capacity;
+        found.end.in_doubt |= write_pointer(device, start).is_some_and(|pointer| pointer != full);
+        found.end.position.block = layout.zone_blocks();
+        found.end.in_doubt |= zone + 1 < layout.half_zones && written(device, layout, half, zone + 1) > 0;
     } else {
-        // Here only a mark may follow, and what fills the zone.
-        if !goes_on {
-            found.end.position.block = layout.zone_blocks();
-        }
         found.end.in_doubt |= zone + 1 < layout.half_zones && written(device, layout, half, zone + 1) > 0;
     }
     Ok(found)
@@ -288,7 +291,6 @@ impl Half {
         end.position = Position { block: position.block + 1 + record.blocks.len() as u64, ..position };
         end.number += 1;
         end.before = record.clone();
-        end.unmarked = record.kind == Kind::Change && !record.blocks.is_empty();
         self.last =
             checksum.filter(|_| !record.blocks.is_empty()).map(|checksum| Last { place, checksum, replaced });
     }

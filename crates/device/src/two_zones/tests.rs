@@ -236,7 +236,7 @@ fn damaged_blocks_are_read_as_they_are_and_unreadable_ones_stay_so_when_they_are
     }
     case.flush().unwrap();
     let (garbled, unreadable) = {
-        let map = reading(&case.area.map);
+        let map = shared(&case.area.map);
         (map[2], map[3])
     };
     case.device.flip_bit(garbled * 8);
@@ -267,7 +267,7 @@ fn a_torn_end_is_dropped_and_nothing_is_written_behind_it() {
     case.write(0, &[1; 2 * BLOCK_BYTES]).unwrap();
     case.flush().unwrap();
     case.write(BLOCK, &[2; 2 * BLOCK_BYTES]).unwrap();
-    let place = reading(&case.area.map)[2];
+    let place = shared(&case.area.map)[2];
     let half = case.area.log().end.half;
     case.device.flip_bit(place * 8);
     case.reopen();
@@ -340,4 +340,85 @@ fn an_area_is_never_filled_beyond_what_it_was_made_for() {
     }
     let none = TwoZones::format(&device as &dyn Device, 100 * BLOCK, 100 * BLOCK).err().unwrap();
     assert!(none.to_string().contains("of its 64 sequential zones"), "{none}");
+}
+
+/// A mark at the end of a zone is torn after its first sector, and the rest of it is zeros, as is what fills
+/// the zone: nothing is written there any more.
+#[test]
+fn what_fills_a_zone_completes_no_torn_mark() {
+    let mut case = Case::new(zones_of(0, 5 * BLOCK), 4);
+    case.write(0, &[1; BLOCK_BYTES]).unwrap();
+    let before = MemoryDevice::zoned(&Power::new(), "zoned drive", zones_of(0, 5 * BLOCK));
+    before.copy_from(&case.device);
+    let end = case.area.log().end.clone();
+    let place = case.area.layout.place(end.half, end.position);
+    case.flush().unwrap();
+    let mut mark = [0; BLOCK_BYTES];
+    case.device.read_at(&mut mark, place).unwrap();
+    assert!(record::Header::decode(&mark, place).is_some_and(|header| header.own.blocks.is_empty()));
+    before.write_at(&mark[..512], place).unwrap();
+    case.device.copy_from(&before);
+    case.reopen();
+    assert!(case.area.log().end.in_doubt);
+    for round in 0..3 {
+        case.write(BLOCK, &[7 + round; BLOCK_BYTES]).unwrap();
+        case.flush().unwrap();
+        case.reopen();
+        case.check(true, "written behind a torn mark");
+    }
+}
+
+/// A half was begun in vain, and power fails while it is emptied to be begun again, or the area is given up:
+/// of the resets any may have happened. The other half is what counts.
+#[test]
+fn a_cut_while_a_half_is_emptied_that_was_begun_in_vain_costs_nothing() {
+    let mut case = Case::new(zones_of(0, 5 * BLOCK), 12);
+    for block in 0..12 {
+        case.write(block * BLOCK, &[block as u8 + 1; BLOCK_BYTES]).unwrap();
+    }
+    case.flush().unwrap();
+    let base = MemoryDevice::zoned(&Power::new(), "zoned drive", zones_of(0, 5 * BLOCK));
+    let half = case.area.log().end.half;
+    while case.area.log().end.half == half {
+        base.copy_from(&case.device);
+        case.write(0, &[77; BLOCK_BYTES]).unwrap();
+    }
+    case.device.copy_from(&base);
+    case.device.flush().unwrap();
+    case.reopen();
+    let fault = Fault::Error(DeviceErrorKind::Io);
+    case.device.inject(Injection { operation: Operation::Write, after: 8, count: 1, fault });
+    case.write(0, &[77; BLOCK_BYTES]).unwrap_err();
+    case.device.heal();
+    case.device.flush().unwrap();
+    base.copy_from(&case.device);
+    let layout = case.area.layout;
+    let begun = layout.starts(1 - half).filter(|zone| base.zone_at(*zone).unwrap().written > 0).count();
+    assert!((4..layout.half_zones as usize).contains(&begun), "{begun} zones were begun");
+    // The resets, and a flush behind the first of them and behind the last.
+    let (mut partly, operations) = (0, layout.half_zones + 2);
+    for (after, seed) in (1..=operations).flat_map(|after| (0..40).map(move |seed| (after, seed))) {
+        for forgets in [false, true] {
+            case.device.copy_from(&base);
+            case.reopen();
+            let other = case.find().unwrap().unwrap();
+            case.device.power().crash_after(after);
+            if forgets {
+                other.forget().unwrap_err();
+            } else {
+                case.write(0, &[77; BLOCK_BYTES]).unwrap_err();
+            }
+            case.device.power_cut(seed);
+            case.device.power().restore();
+            let left = layout.starts(1 - half).filter(|zone| case.device.zone_at(*zone).unwrap().written > 0);
+            partly += u64::from((1..begun).contains(&left.count()));
+            case.reopen();
+            case.check(false, "after a cut while a half was emptied");
+        }
+    }
+    assert!(partly > 100, "a half was emptied in part {partly} times");
+    case.write(BLOCK, &[78; BLOCK_BYTES]).unwrap();
+    case.flush().unwrap();
+    case.reopen();
+    case.check(true, "written and opened again");
 }

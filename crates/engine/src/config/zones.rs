@@ -15,6 +15,7 @@
 //!   front by which another zone becomes free. And as the rest of a zone may be lost to a crash, what can wait
 //!   leaves another one to what the front needs ([`Tier::room_end`](crate::core::Tier::room_end)).
 
+use super::geometry::SEGMENTS_OFFSET;
 use super::{ConfigError, TierConfig};
 use crate::config::Geometry;
 use crate::groups::ring::Ring;
@@ -130,6 +131,12 @@ impl Geometry {
     /// conventional zones.
     pub fn conventional_bytes(&self) -> u64 {
         self.frames_offset
+    }
+
+    /// Bytes at the beginning of the device behind which nothing is written up to the first frame: of the
+    /// conventional bytes those that are used, as far as zones are longer.
+    pub fn conventional_bytes_used(&self) -> u64 {
+        SEGMENTS_OFFSET + self.metadata_bytes()
     }
 
     /// Frames of a zone; 0 without zones.

@@ -1,10 +1,13 @@
 //! Tiers that have lived long: their numbers begin just below a bound, and a life of some thousand groups
 //! passes it.
 
+use mezzanine_device::Device as _;
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::format::{Age, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 use mezzanine_engine::{Position, Sequence, Version};
 use mezzanine_ground::random::Random;
+
+use super::at_rest::AtRest;
 
 /// Where numbers of 64 bits outgrow a narrower type, or a field that shares its word with another one. The
 /// last is half of what a version may reach in a record, which has 48 bits for it.
@@ -36,13 +39,13 @@ fn draw(random: &mut Random) -> Age {
 /// Lets the tier that was just formatted on `flash` be of this age, durably, and as if nothing else had
 /// happened: no operation is counted. Returns its superblock.
 pub(crate) fn apply(age: &Age, flash: &MemoryDevice) -> Option<Superblock> {
-    let mut image = flash.snapshot();
-    let new = Superblock::decode(&image.range(0..SUPERBLOCK_BYTES.min(image.len()))).ok()?;
+    let at_rest = AtRest::of(&flash.snapshot(), flash.capabilities().zones)?;
+    let new = Superblock::decode(&at_rest.bytes(0, SUPERBLOCK_BYTES)?).ok()?;
     let (superblock, segment) = age.of(&new, &new.config.geometry().ok()?);
     let copies = SUPERBLOCK_OFFSETS.map(|offset| (offset, superblock.encode().to_vec()));
     for (offset, bytes) in copies.into_iter().chain(segment) {
-        image.write(offset as usize, &bytes);
+        at_rest.write(offset, &bytes).ok()?;
     }
-    flash.put_back(&image);
+    flash.put_back(&at_rest.into_image().ok()?);
     Some(superblock)
 }

@@ -18,6 +18,8 @@ pub(crate) mod harm;
 
 pub(crate) mod planned;
 
+pub(crate) mod at_rest;
+
 pub(crate) mod ages;
 
 pub(crate) mod tiers;

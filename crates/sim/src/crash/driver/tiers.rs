@@ -3,7 +3,8 @@
 //! What is drawn from numbers of its own was added later: the other draws of a seed stay what they were.
 
 use mezzanine_device::Zones;
-use mezzanine_engine::{Admission, Design, PolicyParameters, SyncMode, TierConfig, TierZones};
+use mezzanine_device::two_zones::zones_with_area;
+use mezzanine_engine::{Admission, Design, Geometry, PolicyParameters, SyncMode, TierConfig, TierZones};
 use mezzanine_ground::random::Random;
 
 use super::terms::Focus;
@@ -121,6 +122,16 @@ pub(crate) fn draw_policy_parameters(tier: &mut TierConfig) {
 /// Makes a tier one on zones of a few groups each, so that its queue begins one often, and returns those of
 /// the device. The tier is a queue from then on, and keeps its size. From numbers of its own.
 pub(crate) fn lay_on_zones(tier: &mut TierConfig, seed: u64) -> Zones {
+    lay_on(tier, seed, false)
+}
+
+/// As [`lay_on_zones`]. One device in three has no conventional zones: then the beginning of the tier is kept
+/// in two halves of sequential ones. Only whoever opens the tier as a volume does can use such a device.
+pub(crate) fn lay_on_any_zones(tier: &mut TierConfig, seed: u64) -> Zones {
+    lay_on(tier, seed, Random::new(seed ^ 0x7a6e_735f_6f6e_6c79).chance(1, 3))
+}
+
+fn lay_on(tier: &mut TierConfig, seed: u64, all_sequential: bool) -> Zones {
     let mut random = Random::new(seed ^ 0x7a6f_6e65_7300);
     if tier.design.writes_in_place() {
         tier.design = *random.pick(&[Design::FaceGsc, Design::FaceGr, Design::FaceBasic]);
@@ -132,6 +143,8 @@ pub(crate) fn lay_on_zones(tier: &mut TierConfig, seed: u64) -> Zones {
     tier.segment_frames = *random.pick(&[8, 8, 13]);
     let group = u64::from(tier.group_pages) + 1;
     let frames = group * random.between(1, 5) + random.below(3);
+    // A record of the area takes three blocks.
+    let frames = if all_sequential { frames.max(SMALLEST_ZONE.div_ceil(page)) } else { frames };
     // Now and then there is a rest that no frame fits in, and zones begin further apart than they are long.
     let capacity = frames * page + *random.pick(&[0, 0, 512]);
     let len = (capacity + *random.pick(&[0, 0, 4096, page])).next_multiple_of(4096);
@@ -143,15 +156,47 @@ pub(crate) fn lay_on_zones(tier: &mut TierConfig, seed: u64) -> Zones {
         tier.frames += frames;
         tier.frames_max = tier.frames;
     }
-    let conventional = tier.geometry().map_or(0, |geometry| geometry.conventional_bytes()) / len;
-    Zones {
+    let geometry = tier.geometry().ok();
+    let area = geometry.as_ref().map_or(0, Geometry::conventional_bytes);
+    let conventional = if all_sequential { 0 } else { area / len };
+    let zones = Zones {
         zone_len: len,
         zone_capacity: capacity,
         count: flash_bytes(tier) / len,
         conventional,
         open_max: 0,
+    };
+    if !all_sequential {
+        return zones;
     }
+    let used = geometry.as_ref().map_or(0, Geometry::conventional_bytes_used);
+    // As many as leave the tier what it needs behind its halves.
+    let mut count = zones.count;
+    let suffices = |count| {
+        let shown = zones_with_area(&Zones { count, ..zones }, area, used);
+        shown.is_ok_and(|shown| shown.count >= zones.count)
+    };
+    while !suffices(count) && count < ZONES_TRIED {
+        count += 1;
+    }
+    Zones { count, ..zones }
 }
+
+/// Bytes at the beginning of a device with these zones that the halves of an area take; 0 if it needs none.
+pub(crate) fn halves_bytes(tier: &TierConfig, zones: &Zones) -> u64 {
+    let Ok(geometry) = tier.geometry() else { return 0 };
+    let (area, used) = (geometry.conventional_bytes(), geometry.conventional_bytes_used());
+    if zones.conventional > 0 {
+        return 0;
+    }
+    let behind = |shown: Zones| shown.count - shown.conventional;
+    zones_with_area(zones, area, used).map_or(0, |shown| (zones.count - behind(shown)) * zones.zone_len)
+}
+
+/// Bytes of the smallest zone of a device that has sequential ones alone.
+const SMALLEST_ZONE: u64 = 4 * 4096;
+/// More zones than a tier of a world needs.
+const ZONES_TRIED: u64 = 4000;
 
 /// Bytes of flash that a tier needs; 0 if there can be none like this.
 pub(crate) fn flash_bytes(tier: &TierConfig) -> u64 {

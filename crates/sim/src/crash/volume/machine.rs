@@ -16,6 +16,8 @@ use super::holes::{Hole, HoledDevice};
 use super::meanwhile::{InterruptedDevice, Meanwhile};
 use super::named::{NotedDisk, Overwritten, Pieces};
 use super::scenario::Scenario;
+use crate::crash::driver::at_rest::AtRest;
+use crate::crash::driver::tiers;
 
 /// A sidecar on the machine's power: a replacement is atomic and durable, and when power fails in it, it is
 /// the old one or the new one.
@@ -189,12 +191,15 @@ pub struct Flash {
     pub bytes: u64,
     /// Its zones, if it has some.
     pub zones: Option<Zones>,
+    /// Bytes at its beginning that halves of an area take.
+    pub halves_bytes: u64,
 }
 
 impl Flash {
     /// Those of a world.
     pub fn of(scenario: &Scenario) -> Self {
-        Self { bytes: scenario.flash_bytes(), zones: scenario.zones }
+        let halves_bytes = scenario.zones.map_or(0, |zones| tiers::halves_bytes(&scenario.tier, &zones));
+        Self { bytes: scenario.flash_bytes(), zones: scenario.zones, halves_bytes }
     }
 
     fn device(self, power: &Power, name: &'static str) -> Arc<MemoryDevice> {
@@ -203,6 +208,11 @@ impl Flash {
             None => MemoryDevice::on(power, name, self.bytes, false),
         })
     }
+}
+
+/// The first bytes of a tier, as its volume sees them; none where its device holds no tier.
+pub(super) fn first_bytes(image: &Image, zones: Option<Zones>, len: usize) -> Vec<u8> {
+    AtRest::of(image, zones).and_then(|at_rest| at_rest.bytes(0, len)).unwrap_or_default()
 }
 
 /// The hardware.
@@ -219,6 +229,7 @@ pub struct Machine {
     pub sidecars: Vec<Arc<Sidecar>>,
     /// What is to happen during a read.
     pub meanwhile: Meanwhile,
+    halves_bytes: u64,
     /// What failed of flash and of the spare device while each was that.
     as_flash: Part,
     as_spare: Part,
@@ -259,9 +270,9 @@ pub struct Snapshot {
 
 impl Machine {
     /// A machine with such flash devices and `files` empty files.
-    pub fn new(flash: Flash, files: usize, fingerprints: bool, seed: u64) -> Self {
+    pub fn new(flash_like: Flash, files: usize, fingerprints: bool, seed: u64) -> Self {
         let power = Power::new();
-        let [flash, spare] = ["simulated flash", "spare flash"].map(|name| flash.device(&power, name));
+        let [flash, spare] = ["simulated flash", "spare flash"].map(|name| flash_like.device(&power, name));
         let names = ["simulated disk 0", "simulated disk 1", "simulated disk 2"];
         let disks: Vec<_> =
             (0..files).map(|file| Arc::new(MemoryDevice::on(&power, names[file], 0, true))).collect();
@@ -288,14 +299,21 @@ impl Machine {
             disks,
             sidecars,
             meanwhile: Meanwhile::default(),
+            halves_bytes: flash_like.halves_bytes,
             as_flash: Part::default(),
             as_spare: Part::default(),
         }
     }
 
+    /// Whether flash devices have sequential zones alone.
+    pub(super) fn keeps_area(&self) -> bool {
+        self.flash.capabilities().zones.is_some_and(|zones| zones.conventional == 0)
+    }
+
     /// A device as the software sees it.
     pub fn connect(&self, device: &Arc<MemoryDevice>) -> Arc<dyn Device> {
-        Arc::new(InterruptedDevice::new(Arc::clone(device), self.meanwhile.clone()))
+        let halves_bytes = device.capabilities().zones.map_or(0, |_| self.halves_bytes);
+        Arc::new(InterruptedDevice::new(Arc::clone(device), self.meanwhile.clone(), halves_bytes))
     }
 
     /// The disk of a file as the software sees it, with a hole in it.
@@ -422,7 +440,8 @@ impl Machine {
 
     /// Another machine in the state of `snapshot`, on a supply of its own.
     pub fn from_snapshot(snapshot: &Snapshot, fingerprints: bool) -> Self {
-        let flash = Flash { bytes: 0, zones: snapshot.zones };
+        // Nothing is planned to happen at its requests.
+        let flash = Flash { bytes: 0, zones: snapshot.zones, halves_bytes: 0 };
         let machine = Self::new(flash, snapshot.disks.len(), fingerprints, 0);
         machine.put_back(snapshot);
         machine

@@ -74,19 +74,26 @@ impl Meanwhile {
 pub struct InterruptedDevice {
     inner: Arc<MemoryDevice>,
     meanwhile: Meanwhile,
+    halves_bytes: u64,
 }
 
 impl InterruptedDevice {
-    /// `inner`, with whatever is planned in `meanwhile`.
-    pub fn new(inner: Arc<MemoryDevice>, meanwhile: Meanwhile) -> Self {
-        Self { inner, meanwhile }
+    /// `inner`, with whatever is planned in `meanwhile`. So many bytes at its beginning are the halves of an
+    /// area, which are read and written under the lock of that: whoever waits for it in this one thread waits
+    /// for ever. Its flushes may be under it as well.
+    pub fn new(inner: Arc<MemoryDevice>, meanwhile: Meanwhile, halves_bytes: u64) -> Self {
+        Self { inner, meanwhile, halves_bytes }
     }
 
-    fn around<T>(&self, reads: bool, lone: bool, run: impl FnOnce() -> T) -> T {
+    fn may_be_of_area(&self, request: &Request<'_>) -> bool {
+        self.halves_bytes > 0 && request.range().is_none_or(|(offset, _)| offset < self.halves_bytes)
+    }
+
+    fn around<T>(&self, reads: bool, lone: bool, apart: bool, run: impl FnOnce() -> T) -> T {
         // Once the power has failed whoever comes here is cleaning up after that, and nobody else would come
         // through.
         turns::point();
-        let due = if self.inner.power().is_on() { self.meanwhile.due(reads, lone) } else { None };
+        let due = if self.inner.power().is_on() && !apart { self.meanwhile.due(reads, lone) } else { None };
         let result = match due {
             Some(Planned { work, after: true, .. }) => {
                 let result = run();
@@ -111,11 +118,13 @@ impl Device for InterruptedDevice {
 
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
         let reads = batch.iter().any(|request| matches!(request, Request::Read { .. }));
-        self.around(reads, false, || self.inner.run(batch))
+        let apart = batch.iter().any(|request| self.may_be_of_area(request));
+        self.around(reads, false, apart, || self.inner.run(batch))
     }
 
     fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
-        self.around(matches!(request, Request::Read { .. }), true, || self.inner.run_one(request))
+        let apart = self.may_be_of_area(&request);
+        self.around(matches!(request, Request::Read { .. }), true, apart, || self.inner.run_one(request))
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {

@@ -143,7 +143,7 @@ impl Scenario {
     /// The same, with flash devices that have zones. Their tier is a queue and keeps its size.
     #[must_use]
     pub fn on_zones(mut self) -> Self {
-        self.zones = Some(tiers::lay_on_zones(&mut self.tier, self.seed));
+        self.zones = Some(tiers::lay_on_any_zones(&mut self.tier, self.seed));
         Self { resizes: false, ..self }
     }
 
@@ -239,9 +239,9 @@ impl Scenario {
         u64::from(self.tier.page_size)
     }
 
-    /// Bytes of flash that the tier needs.
+    /// Bytes of flash that the tier needs, and its halves if it has some.
     pub fn flash_bytes(&self) -> u64 {
-        tiers::flash_bytes(&self.tier)
+        self.zones.map_or_else(|| tiers::flash_bytes(&self.tier), |zones| zones.count * zones.zone_len)
     }
 
     /// The configuration of the volume.

@@ -8,7 +8,7 @@ use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeE
 
 use super::failing::Faults;
 use super::holes::File;
-use super::machine::{Flash, Machine};
+use super::machine::{Flash, Machine, first_bytes};
 use super::model::{Drained, FileModel};
 use super::moments::{Backup, Histories};
 use super::runners::Runners;
@@ -217,7 +217,7 @@ impl World {
     /// Both superblocks, as they lie on flash.
     pub(super) fn superblocks(&self) -> Vec<u8> {
         const END: usize = SUPERBLOCK_OFFSETS[1] as usize + SUPERBLOCK_BYTES;
-        self.machine.flash.view(|flash| flash.range(0..END.min(flash.len())).into_owned())
+        first_bytes(&self.machine.flash.snapshot(), self.scenario.zones, END)
     }
 
     /// Whether nothing says on flash that this session has opened the volume.

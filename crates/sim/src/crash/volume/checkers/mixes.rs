@@ -25,12 +25,13 @@ use std::sync::Arc;
 
 use mezzanine_device::memory::Image;
 use mezzanine_engine::format::{Superblock, read_superblock};
-use mezzanine_engine::{Admission, ReadError, ReadFlash, Region, SyncMode, Tier, TierConfig};
+use mezzanine_engine::{Admission, Region, SyncMode, Tier, TierConfig};
 use mezzanine_ground::random::Random;
 use mezzanine_volume::{VolumeConfig, VolumeError, VolumeErrorKind};
 
 use super::pairing;
 use super::recovery::contents;
+use crate::crash::driver::at_rest::AtRest;
 use crate::crash::driver::{Invariant, Stop};
 use crate::crash::volume::machine::{Machine, Snapshot};
 use crate::crash::volume::model::FileModel;
@@ -348,15 +349,19 @@ impl Mix {
         Ok(stays && disk_of_sidecar)
     }
 
+    fn flash_at_rest(&self) -> Option<AtRest> {
+        AtRest::of(&self.flash.snapshot.flash, self.flash.snapshot.zones)
+    }
+
     /// Exception 1: the sidecar is of the opening that the flash is of, and knows of no group that flash
     /// lacks.
     fn is_same_opening(&self, file: usize) -> bool {
         let Some(sidecar) = self.sidecar(file) else { return false };
-        let flash = &self.flash.snapshot.flash;
-        let Ok(superblock) = read_superblock(&mut Flash(flash)) else { return false };
+        let Some(mut flash) = self.flash_at_rest() else { return false };
+        let Ok(superblock) = read_superblock(&mut flash) else { return false };
         let epoch = sidecar.number("epoch").and_then(|epoch| u32::try_from(epoch).ok()).unwrap_or(0);
         let nonce = superblock.nonce_of(epoch).map(hex::encode);
-        let groups = groups_on(flash, &superblock);
+        let groups = groups_on(&mut flash, &superblock);
         sidecar.field("nonce") == nonce.as_deref()
             && (epoch == superblock.epoch || groups == superblock.epoch_sequence.number())
             && sidecar.number("groups").unwrap_or(0) <= groups
@@ -366,26 +371,23 @@ impl Mix {
     fn has_lost_the_name(&self, file: usize) -> bool {
         let own = self.sidecar(file).and_then(|sidecar| sidecar.number("file"));
         let path = Machine::path(file);
-        let names = names_on(&self.flash.snapshot.flash);
+        let names = self.flash_at_rest().map(|flash| names_on(&flash)).unwrap_or_default();
         !names.iter().any(|(number, name)| Some(*number) != own && path.to_str() == Some(name))
     }
 
     /// Exception 4.
     fn forgets_nonces(&self, file: usize) -> bool {
-        let flash = &self.flash.snapshot.flash;
-        let Ok(superblock) = read_superblock(&mut Flash(flash)) else { return false };
+        let Some(mut flash) = self.flash_at_rest() else { return false };
+        let Ok(superblock) = read_superblock(&mut flash) else { return false };
         let epoch = self.sidecar(file).and_then(|sidecar| sidecar.number("epoch")).unwrap_or(0);
         u64::from(superblock.epoch) >= epoch + u64::from(NONCES_KEPT)
     }
 }
 
 /// Numbers and paths of files, as flash has them beside the superblocks; none if they are torn.
-fn names_on(flash: &Image) -> Vec<(u64, String)> {
-    const PLACE: std::ops::Range<usize> = 16 * 1024..32 * 1024;
-    if flash.len() < PLACE.end {
-        return Vec::new();
-    }
-    let bytes = flash.range(PLACE);
+fn names_on(flash: &AtRest) -> Vec<(u64, String)> {
+    const PLACE: u64 = 16 * 1024;
+    let Some(bytes) = flash.bytes(PLACE, 16 * 1024) else { return Vec::new() };
     let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
     if !bytes.starts_with(b"MEZZFILE") || word(8) != Some(crc32c::crc32c(&bytes[12..])) {
         return Vec::new();
@@ -404,23 +406,10 @@ fn is_clean(tier: &TierConfig) -> bool {
     tier.sync_mode == SyncMode::Through || tier.admission == Admission::Clean
 }
 
-struct Flash<'f>(&'f Image);
-
-impl ReadFlash for Flash<'_> {
-    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
-        if offset + bytes.len() as u64 > self.0.len() as u64 {
-            return Err(ReadError(format!("no {} bytes at {offset}", bytes.len())));
-        }
-        self.0.read(offset as usize, bytes);
-        Ok(())
-    }
-}
-
-fn groups_on(flash: &Image, superblock: &Superblock) -> u64 {
+fn groups_on(flash: &mut AtRest, superblock: &Superblock) -> u64 {
     let Ok(geometry) = superblock.config.geometry() else { return 0 };
     let region = Region::heap(geometry.region_bytes());
-    Tier::recover(region, superblock, 1, &mut Flash(flash))
-        .map_or(0, |found| found.superblock.epoch_sequence.number())
+    Tier::recover(region, superblock, 1, flash).map_or(0, |found| found.superblock.epoch_sequence.number())
 }
 
 /// What a file may contain.

@@ -18,7 +18,7 @@ use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind};
 
 use super::recovery::contents;
 use crate::crash::driver::{Invariant, Stop};
-use crate::crash::volume::machine::{Machine, Snapshot};
+use crate::crash::volume::machine::{Machine, Snapshot, first_bytes};
 use crate::crash::volume::moments::Backup;
 use crate::crash::volume::moments::Contents;
 use crate::crash::volume::world::{Session, World, trace};
@@ -94,9 +94,11 @@ struct Right<'a, F: Fn(usize) -> bool> {
 fn is_of_one_opening(now: &Snapshot, then: &Snapshot) -> bool {
     // A cut may have taken the second copy of the one that an opening began with.
     let newest = |snapshot: &Snapshot| {
+        let end = SUPERBLOCK_OFFSETS[1] as usize + SUPERBLOCK_BYTES;
+        let bytes = first_bytes(&snapshot.flash, snapshot.zones, end);
         let copies = SUPERBLOCK_OFFSETS.map(|at| {
             let at = at as usize;
-            Superblock::decode(&snapshot.flash.range(at..at + SUPERBLOCK_BYTES)).ok()
+            Superblock::decode(bytes.get(at..at + SUPERBLOCK_BYTES)?).ok()
         });
         copies.into_iter().flatten().max_by_key(|copy| copy.generation)
     };
