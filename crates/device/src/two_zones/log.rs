@@ -235,8 +235,9 @@ pub(super) fn reset(device: &dyn Device, zones: impl Iterator<Item = u64>) -> Re
     device.flush()
 }
 
-/// Empties a half, its first zone before the others: resets that are cut short happen to any of the zones, and
-/// what they leave of a half has no beginning then, so that it passes neither for damaged nor for complete.
+/// Empties a half, its first zone before the others: resets that are cut short happen to any of the zones,
+/// and what they leave of a half has no beginning then, so that it passes neither for damaged nor for
+/// complete.
 pub(super) fn empty(device: &dyn Device, layout: &Layout, half: u32) -> Result<(), DeviceError> {
     reset(device, layout.starts(half).take(1))?;
     reset(device, layout.starts(half).skip(1))

@@ -235,8 +235,9 @@ fn scan(device: &dyn Device, layout: &Layout, half: u32, generation: u64) -> Res
     if layout.zone_blocks() - block >= ROOM_MIN {
         found.end.in_doubt |= !goes_on;
     } else if !goes_on {
-        // Here only what fills the zone may lie. Where it ends before, or a record does that reads as whole, as
-        // what was not written of it is zeros, whatever is written there may become part of something torn.
+        // Here only what fills the zone may lie. Where it ends before, or a record does that reads as whole,
+        // as what was not written of it is zeros, whatever is written there may become part of something
+        // torn.
         let full = start + layout.zones.zone_capacity;
         found.end.in_doubt |= write_pointer(device, start).is_some_and(|pointer| pointer != full);
         found.end.position.block = layout.zone_blocks();
