@@ -1,6 +1,6 @@
 //! Whether the cache device has what the backing devices have, block by block, while everything goes on.
 
-use mezzanine_device::{AlignedBuf, DeviceError};
+use mezzanine_device::{AlignedBuf, DeviceError, DeviceErrorKind};
 use mezzanine_fragment::BLOCK_BYTES;
 
 use crate::host::{BlockCache, Shared};
@@ -49,9 +49,10 @@ impl BlockCache {
     /// by it, and nobody waits for it. `progress` is told how many bytes of how many have been gone through.
     ///
     /// # Errors
-    /// That of a backing device.
+    /// That of a backing device; `Io` of the cache device if it is not used any more.
     pub fn compare(&self, mut progress: impl FnMut(u64, u64)) -> Result<Compared, DeviceError> {
         let shared = &self.running.shared;
+        shared.check_used()?;
         let volumes = &shared.cache.geometry().config().volumes;
         let total = volumes.iter().sum();
         let (mut found, mut before) = (Compared::default(), 0);
@@ -68,11 +69,22 @@ impl BlockCache {
             before += size;
         }
         progress(total, total);
+        // What was not even begun in a cache that is not used any more is no difference.
+        shared.check_used()?;
         Ok(found)
     }
 }
 
 impl Shared {
+    fn check_used(&self) -> Result<(), DeviceError> {
+        if !self.health.is_lost() {
+            return Ok(());
+        }
+        let error = DeviceError::new(DeviceErrorKind::Io, "compare", self.flash.describe());
+        Err(error
+            .advise("it is not used any more, so nothing of it is served: detach it and attach it again"))
+    }
+
     fn compare_block(
         &self,
         volume: usize,

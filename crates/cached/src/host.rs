@@ -1,5 +1,6 @@
 //! A cache with its devices and its threads: start, settings, end.
 
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -45,6 +46,9 @@ pub(crate) struct Shared {
     pub(crate) pace: Pace,
     pub(crate) parking: Parking,
     begun: Instant,
+    /// Requests of volumes that are under way; and whether none is let in any more.
+    pub(crate) under_way: AtomicU64,
+    pub(crate) is_closed: AtomicBool,
 }
 
 /// What an orderly end has come to.
@@ -92,6 +96,8 @@ impl BlockCache {
             pace: Pace::new(settings.population_rate),
             parking: Parking::default(),
             begun: Instant::now(),
+            under_way: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
         });
         let running = Running { shared, threads: Mutex::default(), end_within: settings.end_within };
         for number in 0..threads {

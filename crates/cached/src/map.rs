@@ -1,6 +1,7 @@
 //! A cache whose map survives an orderly end: opened again, and closed.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -59,17 +60,23 @@ impl BlockCache {
         Ok((cache, found))
     }
 
-    /// Brings the map to its end: populates nothing any more, writes what is on its way, and says whether the
-    /// map is whole then. It takes so long at most. No request may be under way, and none may come after it.
+    /// Brings the map to its end: lets no request in any more, waits for those under way, populates nothing,
+    /// writes what is on its way, and says whether the map is whole then. It takes so long at most. Requests
+    /// that come later fail.
     pub fn close(&self, within: Duration, mut progress: impl FnMut(u64)) -> Closed {
         let shared = self.shared();
         let (deadline, mut told) = (Instant::now() + within, Instant::now());
+        // Before it is looked at what is on its way: nothing follows that could change what the map says.
+        shared.is_closed.store(true, Ordering::SeqCst);
         shared.cache.quiesce();
+        // Those that wait for their turn to populate hand their jobs back.
+        shared.pace.stop();
         shared.offer_work();
         loop {
             let found = shared.cache.statistics();
             let is_used = !shared.health.is_lost() && shared.cache.health() == Health::Serving;
-            let is_whole = shared.has_map() && is_used && shared.cache.is_settled();
+            let is_quiet = shared.under_way.load(Ordering::SeqCst) == 0;
+            let is_whole = shared.has_map() && is_used && is_quiet && shared.cache.is_settled();
             let is_done = is_whole || (!shared.has_map() && found.copy_blocks_used == 0);
             if is_done || !is_used || Instant::now() >= deadline {
                 return Closed { copies_left: found.copy_blocks_used, is_whole };

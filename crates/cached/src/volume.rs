@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
@@ -27,6 +28,15 @@ impl CachedVolume {
     fn backing(&self) -> &dyn Device {
         self.shared().backing(self.number)
     }
+
+    fn closed(&self, request: &Request<'_>) -> DeviceError {
+        let error = DeviceError::new(DeviceErrorKind::Io, request.operation(), self.describe());
+        let error = error.advise("its cache was closed: attach it again");
+        match request.range() {
+            Some((offset, len)) => error.at(offset, len),
+            None => error,
+        }
+    }
 }
 
 impl Device for CachedVolume {
@@ -36,11 +46,15 @@ impl Device for CachedVolume {
     }
 
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
-        self.shared().batch(self.number, batch)
+        match self.shared().enter() {
+            Some(_under_way) => self.shared().batch(self.number, batch),
+            None => batch.iter().map(|request| Err(self.closed(request))).collect(),
+        }
     }
 
     fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
         let (shared, volume) = (self.shared(), self.number);
+        let Some(_under_way) = shared.enter() else { return Err(self.closed(&request)) };
         match request {
             Request::Read { offset, buf } => shared.read(volume, offset, buf),
             Request::Write { offset, buf } => shared.write(volume, offset, buf, false),
@@ -69,7 +83,24 @@ impl Device for CachedVolume {
     }
 }
 
+/// A request that is under way.
+pub(crate) struct UnderWay<'s>(&'s Shared);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Shared {
+    /// Lets a request in; none once the cache is closed. It is counted before that is asked: whoever closes
+    /// waits for it, or it is not let in.
+    fn enter(&self) -> Option<UnderWay<'_>> {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        let under_way = UnderWay(self);
+        (!self.is_closed.load(Ordering::SeqCst)).then_some(under_way)
+    }
+
     fn write(&self, volume: usize, offset: u64, buf: &[u8], durable: bool) -> Result<(), DeviceError> {
         let since = Instant::now();
         let token = self.write_begin(volume, offset, buf)?;

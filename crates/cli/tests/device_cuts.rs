@@ -42,6 +42,33 @@ const CHECK: &str = r#"while read -r block; do
     [ "$there" = x ] || { echo "block $block is missing"; exit 1; }
 done <"$MEZZ_MARKS""#;
 
+/// A client that has said all is told the end, and many may come one after the other.
+#[test]
+fn marks_are_taken_one_connection_each() {
+    use std::io::Read as _;
+
+    let scratch = Scratch::new();
+    let (disk, recording, marks) = (scratch.file("disk"), scratch.file("rec"), scratch.file("marks"));
+    std::fs::write(&disk, vec![0; 64 << 10]).unwrap();
+    let serving = Serving::start(&scratch, &["--file", &disk, "--record", &recording, "--marks", &marks]);
+    for number in 0..1500 {
+        let mut client = UnixStream::connect(&marks).unwrap();
+        client.write_all(format!("{number}\n").as_bytes()).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "ok\n");
+    }
+    let mut client = UnixStream::connect(&marks).unwrap();
+    client.write_all(b"\xFF\n").unwrap();
+    let mut answer = String::new();
+    BufReader::new(client).read_line(&mut answer).unwrap();
+    assert!(answer.contains("UTF-8"), "{answer}");
+    let said = serving.end_by("-TERM");
+    assert!(said["recorded_events"].as_u64().unwrap() >= 1500, "{said}");
+    mezz(&["device", "cuts", &recording, "--check", "true"]).expect(3).complains(&["nothing was written"]);
+}
+
 /// Writes blocks one after the other, and forgets to flush this one.
 fn recorded(scratch: &Scratch, forgotten: Option<u64>) -> String {
     let (disk, recording) = (scratch.file("disk"), scratch.file("rec"));
@@ -109,7 +136,23 @@ fn bad_input_is_refused_with_what_to_do() {
     refused(&[&recording, "--check", "echo wrong; false"], 3, &["before anything was recorded", "wrong"]);
     refused(&[&recording, "--check", "kill -9 $$"], 3, &["cannot say"]);
     refused(&[&recording, "--check", "sleep 60", "--patience", "1"], 3, &["within 1 s", "--patience"]);
-    refused(&[&recording, "--check", "true", "--image", &recording], 2, &["--image"]);
+    // By whatever name.
+    let link = scratch.file("link");
+    std::os::unix::fs::symlink(&recording, &link).unwrap();
+    let dotted = recording.replace("/rec", "/./rec");
+    for image in [&recording, &link, &dotted] {
+        refused(&[&recording, "--check", "true", "--image", image], 3, &["written over", "--image"]);
+    }
+    mezz(&["device", "cuts", &recording, "--check", CHECK]).expect(0);
+    // What a check has left behind when its time is over is ended.
+    let late = scratch.file("late");
+    let check = format!("(sleep 3; touch {late}) & sleep 60; true");
+    refused(&[&recording, "--check", &check, "--patience", "1"], 3, &["within 1 s"]);
+    let flaky = scratch.file("flaky");
+    let check = format!("[ ! -s \"$MEZZ_MARKS\" ] || {{ echo x >>{flaky}; [ $(wc -l <{flaky}) != 1 ]; }}");
+    refused(&[&recording, "--check", &check], 3, &["different things"]);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(!Path::new(&late).exists(), "it would have gone on with the next contents");
     refused(&[&recording, "--check", "true", "--cuts", "0"], 2, &["--cuts"]);
     let disk = scratch.file("disk");
     let serve = ["device", "serve", "--socket", &scratch.file("t"), "--file", &disk, "--record", &recording];

@@ -52,7 +52,9 @@ pub fn explain<E>(history: &History, cut: &Cut, judge: &mut Judge<'_, E>) -> Res
     let Some((first, last)) = cut.listed().next().zip(cut.listed().last()) else {
         return search.with_nothing_lost(cut);
     };
-    let Some(from) = search.earliest(&cut, last.0 + 1)? else {
+    // What is not there need not have been written yet.
+    let there = cut.listed().filter(|(_, fate)| *fate != Fate::Lost).map(|(number, _)| number + 1).max();
+    let Some(from) = search.earliest(&cut, there.unwrap_or(0).max(first.0 + 1))? else {
         // At once, with nothing behind it. It may have been trusted in before it was written;
         let early = Cut::before(first.0.min(cut.at));
         if search.is_broken(&early)? {

@@ -8,10 +8,8 @@ use std::{error, fmt};
 
 use crate::SECTOR_BYTES;
 use crate::cut::{Cut, Fate};
-use crate::log::{EVENT_BYTES, Fields, HEAD_BYTES, Head, MAGIC};
-
-/// The most bytes of one event.
-const EVENT_BYTES_MAX: u64 = 64 << 20;
+use crate::log::{EVENT_BYTES, FOLLOW_BYTES_MAX, Fields, HEAD_BYTES, Head};
+use rustix::fs::{FallocateFlags, fallocate};
 
 /// What an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +26,23 @@ pub enum Kind {
     Flush,
     /// The client has said something.
     Mark,
+    /// A write that failed: whatever is flushed, it may be there or not.
+    TriedWrite,
+    /// A range that could not be given up, and may be zeros or not.
+    TriedDiscard,
 }
 
 impl Kind {
-    const ALL: [Self; 6] =
-        [Self::Before, Self::Write, Self::WriteThrough, Self::Discard, Self::Flush, Self::Mark];
+    const ALL: [Self; 8] = [
+        Self::Before,
+        Self::Write,
+        Self::WriteThrough,
+        Self::Discard,
+        Self::Flush,
+        Self::Mark,
+        Self::TriedWrite,
+        Self::TriedDiscard,
+    ];
 
     pub(crate) fn code(self) -> u8 {
         self as u8
@@ -44,7 +54,7 @@ impl Kind {
 
     /// Whether it changes contents, after the recording began.
     fn changes(self) -> bool {
-        matches!(self, Self::Write | Self::WriteThrough | Self::Discard)
+        !matches!(self, Self::Before | Self::Flush | Self::Mark)
     }
 }
 
@@ -119,25 +129,28 @@ impl History {
             return Err(ReadError::NotARecording);
         }
         reader.read_exact(&mut head)?;
-        let head = Head::decode(&head);
-        if head.magic != MAGIC {
-            return Err(ReadError::NotARecording);
-        }
+        let head = Head::decode(&head).ok_or(ReadError::NotARecording)?;
         let (mut events, mut at, mut bytes) = (Vec::new(), HEAD_BYTES as u64, Vec::new());
         while file_len - at >= EVENT_BYTES as u64 {
             let mut event = [0; EVENT_BYTES];
             reader.read_exact(&mut event)?;
             let fields = Fields::decode(&event);
             let behind = file_len - at - EVENT_BYTES as u64;
-            if fields.follow > behind.min(EVENT_BYTES_MAX) {
+            if fields.follow > behind {
                 break;
+            }
+            let number = events.len() as u64;
+            if fields.follow > FOLLOW_BYTES_MAX {
+                return Err(ReadError::Event(number, "is too long"));
             }
             bytes.resize(fields.follow as usize, 0);
             reader.read_exact(&mut bytes)?;
             if !Fields::is_whole(&event, &bytes) {
+                if behind > fields.follow {
+                    return Err(ReadError::Event(number, "does not match its checksum, and others follow"));
+                }
                 break;
             }
-            let number = events.len() as u64;
             let event = Event::of(fields, at + EVENT_BYTES as u64, number, head.len);
             events.push(event.map_err(|what| ReadError::Event(number, what))?);
             at += EVENT_BYTES as u64 + fields.follow;
@@ -160,8 +173,13 @@ impl History {
                 Kind::WriteThrough => event.durable_from = Some(number + 1),
                 Kind::Flush => {
                     event.durable_from = Some(number);
+                    // One behind it that began no later covers nothing that this one does not.
+                    while flushes.last().is_some_and(|(_, begun)| *begun <= event.begun) {
+                        flushes.pop();
+                    }
                     flushes.push((number, event.begun));
                 }
+                Kind::TriedWrite | Kind::TriedDiscard => event.durable_from = None,
                 Kind::Write | Kind::Discard => {
                     let covering = flushes.iter().rev().find(|(_, begun)| *begun > number);
                     event.durable_from = covering.map(|(flush, _)| flush + 1);
@@ -276,9 +294,9 @@ impl History {
             let there = match fate {
                 Fate::Lost => continue,
                 Fate::Kept => event.len,
-                Fate::Torn { sectors } => (sectors * SECTOR_BYTES).min(event.len),
+                Fate::Torn { sectors } => event.bytes_of_first(sectors),
             };
-            if event.kind == Kind::Discard {
+            if matches!(event.kind, Kind::Discard | Kind::TriedDiscard) {
                 zero(&image, event.offset, there)?;
             } else {
                 image.write_all_at(&self.bytes(event)?[..there as usize], event.offset)?;
@@ -289,6 +307,11 @@ impl History {
 }
 
 fn zero(image: &File, offset: u64, len: u64) -> io::Result<()> {
+    if len == 0
+        || fallocate(image, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len).is_ok()
+    {
+        return Ok(());
+    }
     let zeros = vec![0; len.min(1 << 20) as usize];
     let mut at = 0;
     while at < len {
@@ -309,15 +332,21 @@ impl Event {
         if offset.checked_add(len).is_none_or(|end| end > device_len) {
             return Err("lies behind the end of the device");
         }
-        let has_bytes = matches!(kind, Kind::Before | Kind::Write | Kind::WriteThrough);
+        let has_bytes = matches!(kind, Kind::Before | Kind::Write | Kind::WriteThrough | Kind::TriedWrite);
         if has_bytes && follow != len || !has_bytes && kind != Kind::Mark && follow != 0 {
             return Err("has another number of bytes than it says");
         }
         Ok(Self { kind, begun, offset, len, at, follow, durable_from: None })
     }
 
-    /// The sectors that it covers, the last one perhaps in part.
+    /// The sectors of the device that it covers, the first and the last one perhaps in part.
     pub fn sectors(&self) -> u64 {
-        self.len.div_ceil(SECTOR_BYTES)
+        (self.offset + self.len).div_ceil(SECTOR_BYTES) - self.offset / SECTOR_BYTES
+    }
+
+    /// How many of its bytes lie in the first so many of these.
+    fn bytes_of_first(&self, sectors: u64) -> u64 {
+        let end = (self.offset / SECTOR_BYTES).saturating_add(sectors).saturating_mul(SECTOR_BYTES);
+        end.saturating_sub(self.offset).min(self.len)
     }
 }

@@ -5,9 +5,12 @@
 
 use mezzanine_ground::fields::{Reader, Visitor, Writer, put_at};
 
-pub(crate) const MAGIC: [u8; 8] = *b"MEZZREC1";
+const MAGIC: [u8; 8] = *b"MEZZREC1";
 pub(crate) const HEAD_BYTES: usize = 32;
+const HEAD_CHECKSUM_AT: usize = HEAD_BYTES - 4;
 pub(crate) const EVENT_BYTES: usize = 40;
+/// The most bytes behind one event.
+pub(crate) const FOLLOW_BYTES_MAX: u64 = 64 << 20;
 const CHECKSUM_AT: usize = 36;
 
 /// The head of a recording.
@@ -27,13 +30,17 @@ impl Head {
     pub(crate) fn encode(len: u64) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         Self { len, magic: MAGIC }.show(&mut Writer::new(&mut bytes));
+        let checksum = crc32c::crc32c(&bytes[..HEAD_CHECKSUM_AT]);
+        put_at(&mut bytes, HEAD_CHECKSUM_AT, checksum);
         bytes
     }
 
-    pub(crate) fn decode(bytes: &[u8; HEAD_BYTES]) -> Self {
+    /// The head; none if it is something else, or damaged.
+    pub(crate) fn decode(bytes: &[u8; HEAD_BYTES]) -> Option<Self> {
         let mut head = Self::default();
         head.show(&mut Reader(bytes));
-        head
+        let whole = bytes[HEAD_CHECKSUM_AT..] == crc32c::crc32c(&bytes[..HEAD_CHECKSUM_AT]).to_le_bytes();
+        (whole && head.magic == MAGIC).then_some(head)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
 
 use crate::history::Kind;
-use crate::log::{Fields, Head};
+use crate::log::{FOLLOW_BYTES_MAX, Fields, Head};
 
 /// What is looked at and recorded at once of the contents before, in bytes.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -23,10 +23,29 @@ pub struct Recorder {
 struct Recording {
     file: BufWriter<File>,
     events: u64,
+    /// Something is missing: nothing behind it can be read.
+    is_broken: bool,
 }
 
 impl Recording {
     fn put(&mut self, kind: Kind, begun: u64, range: (u64, u64), bytes: &[u8]) -> io::Result<()> {
+        self.check()?;
+        if bytes.len() as u64 > FOLLOW_BYTES_MAX {
+            return Err(io::Error::other(format!("{} bytes at once are too many", bytes.len())));
+        }
+        // Until all of it is written.
+        self.is_broken = true;
+        self.write(kind, begun, range, bytes)?;
+        self.is_broken = false;
+        Ok(())
+    }
+
+    fn check(&self) -> io::Result<()> {
+        let broken = || io::Error::other("an earlier event could not be written: begin a new recording");
+        if self.is_broken { Err(broken()) } else { Ok(()) }
+    }
+
+    fn write(&mut self, kind: Kind, begun: u64, range: (u64, u64), bytes: &[u8]) -> io::Result<()> {
         let (offset, len) = range;
         let fields = Fields { kind: kind.code(), begun, offset, len, follow: bytes.len() as u64 };
         self.file.write_all(&fields.encode(bytes))?;
@@ -43,7 +62,8 @@ impl Recorder {
     /// A file that exists or cannot be written to, and errors of the device.
     pub fn begin(device: Arc<dyn Device>, path: &Path) -> io::Result<Self> {
         let file = File::options().write(true).create_new(true).open(path)?;
-        let mut recording = Recording { file: BufWriter::with_capacity(1 << 20, file), events: 0 };
+        let mut recording =
+            Recording { file: BufWriter::with_capacity(1 << 20, file), events: 0, is_broken: false };
         recording.file.write_all(&Head::encode(device.len()))?;
         let end = device.len();
         let mut at = 0;
@@ -88,15 +108,37 @@ impl Recorder {
     /// # Errors
     /// Of the file.
     pub fn save(&self) -> io::Result<()> {
-        self.recording().file.flush()
+        let mut recording = self.recording();
+        recording.check()?;
+        recording.file.flush()
     }
 
-    /// What has failed may have changed the device all the same, and promises nothing.
-    fn note(&self, request: &Request<'_>, begun: u64, is_done: bool) -> Result<(), DeviceError> {
+    /// What has failed may have changed the device all the same, and promises nothing; what was refused has
+    /// not.
+    fn note(
+        &self,
+        request: &Request<'_>,
+        begun: u64,
+        result: &Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let is_done = result.is_ok();
+        let refused = [
+            DeviceErrorKind::Unsupported,
+            DeviceErrorKind::Misaligned,
+            DeviceErrorKind::OutOfRange,
+            DeviceErrorKind::ReadOnly,
+        ];
+        if result.as_ref().is_err_and(|error| refused.contains(&error.kind())) {
+            return Ok(());
+        }
         let (kind, bytes): (_, &[u8]) = match request {
             Request::Read { .. } => return Ok(()),
-            Request::WriteThrough { buf, .. } if is_done => (Kind::WriteThrough, buf),
-            Request::Write { buf, .. } | Request::WriteThrough { buf, .. } => (Kind::Write, buf),
+            Request::Write { buf, .. } | Request::WriteThrough { buf, .. } if !is_done => {
+                (Kind::TriedWrite, buf)
+            }
+            Request::Write { buf, .. } => (Kind::Write, buf),
+            Request::WriteThrough { buf, .. } => (Kind::WriteThrough, buf),
+            Request::Discard { .. } if !is_done => (Kind::TriedDiscard, &[]),
             Request::Discard { .. } => (Kind::Discard, &[]),
             Request::Flush if is_done => (Kind::Flush, &[]),
             Request::Flush => return Ok(()),
@@ -123,7 +165,7 @@ impl Device for Recorder {
         let begun = self.events();
         let results = self.device.run(batch);
         let each = batch.iter().zip(results);
-        each.map(|(request, result)| self.note(request, begun, result.is_ok()).and(result)).collect()
+        each.map(|(request, result)| self.note(request, begun, &result).and(result)).collect()
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {

@@ -203,6 +203,9 @@ impl Filesystem for File {
         reply: ReplyData,
     ) {
         let len = self.within(offset, size.into()) as usize;
+        if len == 0 {
+            return reply.data(&[]);
+        }
         BUFFER.with_borrow_mut(|buffer| {
             if buffer.len() < len {
                 *buffer = AlignedBuf::zeroed(len);

@@ -111,8 +111,8 @@ impl FuseFile {
         match unmount(&self.path, UnmountFlags::empty()) {
             // Only root unmounts; for others there is a program that does.
             Err(Errno::PERM) => by_program(&self.path, "-u")?,
-            // Somebody else has unmounted it.
-            Err(Errno::INVAL) => {}
+            // Somebody else has unmounted it, and may have it open still.
+            Err(Errno::INVAL) => *self.gate.write().unwrap_or_else(PoisonError::into_inner) = true,
             unmounted => unmounted?,
         }
         let begun = Instant::now();

@@ -304,7 +304,10 @@ fn belonging(
     let volumes = &superblock.volumes;
     let known = |entry: &VolumeEntry| entry.bytes == device.len() && Backing::decode(&entry.host) == known_by;
     let found = volumes.iter().position(|entry| entry.name == named.name);
-    let found = found.or_else(|| volumes.iter().position(known)).filter(|number| !taken(*number));
+    // Two of which nothing tells which is which are never taken for one another.
+    let mut alike = volumes.iter().enumerate().filter(|(_, entry)| known(entry)).map(|(number, _)| number);
+    let only = alike.next().filter(|_| alike.next().is_none());
+    let found = found.or(only).filter(|number| !taken(*number));
     found.ok_or_else(|| {
         let names: Vec<_> = volumes.iter().map(|entry| entry.name.as_str()).collect();
         let reason = format!("{} has no volume of the name {}", cache.display(), named.name);

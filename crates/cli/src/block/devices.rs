@@ -103,7 +103,7 @@ pub(super) fn known_by(path: &Path, device: &FileDevice) -> Result<Backing, Fail
 
 /// Opens a cache device that exists, for nobody else at the same time.
 pub(super) fn cache(path: &Path, write: bool) -> Result<FileDevice, Failure> {
-    let options = OpenOptions { write, exclusive_lock: true, no_follow: true, ..OpenOptions::default() };
+    let options = OpenOptions { write, exclusive_lock: true, ..OpenOptions::default() };
     let device = FileDevice::open(path, &options).map_err(|error| {
         let failure = Failure::refused(path.display(), chain(&error));
         match error.kind() {

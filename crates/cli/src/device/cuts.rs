@@ -1,8 +1,12 @@
 //! `mezz device cuts`: what power cuts may leave of a recorded device, and whether a database survives it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -112,8 +116,70 @@ struct Happened {
 struct Checker<'a> {
     args: &'a CutsArgs,
     history: &'a History,
+    files: Files,
+}
+
+/// What is written for a check, by absolute paths.
+struct Files {
     image: PathBuf,
     marks: PathBuf,
+    /// What the command says.
+    said: PathBuf,
+}
+
+impl Files {
+    /// Beside the recording, which none of them may be.
+    fn beside(args: &CutsArgs) -> Result<Self, Failure> {
+        let absolute =
+            |path: &Path| std::path::absolute(path).map_err(|error| Failure::refused(path.display(), error));
+        let recording = absolute(&args.recording)?;
+        let behind = |name: &str| {
+            let mut path = recording.clone().into_os_string();
+            path.push(name);
+            PathBuf::from(path)
+        };
+        let image = args.image.as_deref().map_or_else(|| Ok(behind(".img")), absolute)?;
+        let files = Self { image, marks: behind(".marks"), said: behind(".said") };
+        let identity = |path: &Path| fs::metadata(path).map(|there| (there.dev(), there.ino())).ok();
+        let mut known = vec![identity(&recording)];
+        for path in [&files.image, &files.marks, &files.said] {
+            let is_other = fs::metadata(path).is_ok_and(|there| !there.is_file());
+            let there = identity(path);
+            if is_other || there.is_some() && known.contains(&there) {
+                let reason = "it would be written over, and is the recording or no ordinary file";
+                let failure = Failure::refused(path.display(), reason);
+                return Err(
+                    failure.next("give another --image, or move the recording to a folder of its own")
+                );
+            }
+            known.push(there);
+        }
+        Ok(files)
+    }
+
+    fn remove(&self, with_image: bool) {
+        for path in [Some(&self.marks), Some(&self.said), with_image.then_some(&self.image)] {
+            let _ = path.map(fs::remove_file);
+        }
+    }
+}
+
+/// The group of processes of the check that runs; 0 for none.
+static CHECKS: AtomicI32 = AtomicI32::new(0);
+
+/// A check has a group of processes of its own, so a terminal's signals do not reach it.
+fn end_children_on_signals() {
+    let _ = ctrlc::set_handler(|| {
+        end_group(CHECKS.swap(0, Ordering::SeqCst));
+        std::process::exit(130);
+    });
+}
+
+/// Ends what a check has left behind.
+fn end_group(leader: i32) {
+    if let Some(group) = rustix::process::Pid::from_raw(leader) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
 }
 
 pub(super) fn run(args: &CutsArgs, json: bool) -> Result<(), Failure> {
@@ -127,24 +193,20 @@ pub(super) fn run(args: &CutsArgs, json: bool) -> Result<(), Failure> {
             history.cut_off()
         ));
     }
-    let behind = |name: &str| {
-        let mut path = args.recording.clone().into_os_string();
-        path.push(name);
-        PathBuf::from(path)
-    };
-    let image = args.image.clone().unwrap_or_else(|| behind(".img"));
-    if image == args.recording {
-        return Err(Failure::usage("--image", "it would be written over the recording"));
-    }
-    let marks = behind(".marks");
-    let checker = Checker { args, history: &history, image, marks };
     let end = history.events().len() as u64;
+    if history.count(Kind::Write) + history.count(Kind::WriteThrough) + history.count(Kind::Discard) == 0 {
+        let failure = Failure::refused(&thing, "nothing was written: there is nothing that a cut could take");
+        return Err(failure.next("record while the database works"));
+    }
+    let files = Files::beside(args)?;
+    let checker = Checker { args, history: &history, files };
+    end_children_on_signals();
     if let Verdict::Broken(why) = checker.judge(&Cut::before(history.begins()))? {
         let reason = format!("it fails on what there was before anything was recorded: {why}");
-        let next = format!("try it on {}, with an empty file for the marks", checker.image.display());
+        let next = format!("try it on {}, with an empty file for the marks", checker.files.image.display());
         return Err(Failure::refused("--check", reason).next(next));
     }
-    let found = checker.search()?;
+    let (tried, found) = checker.search()?;
     let count = |kind| history.count(kind);
     let report = Report {
         recording: thing.clone(),
@@ -153,14 +215,11 @@ pub(super) fn run(args: &CutsArgs, json: bool) -> Result<(), Failure> {
         writes: count(Kind::Write) + count(Kind::WriteThrough) + count(Kind::Discard),
         flushes: count(Kind::Flush),
         marks: count(Kind::Mark),
-        cuts: found.as_ref().map_or(args.cuts, |found| found.in_cut),
+        cuts: tried,
         ok: found.is_none(),
         found,
     };
-    let _ = fs::remove_file(&checker.marks);
-    if report.ok {
-        let _ = fs::remove_file(&checker.image);
-    }
+    checker.files.remove(report.ok);
     if json {
         output::json(&report)?;
     } else {
@@ -174,71 +233,89 @@ pub(super) fn run(args: &CutsArgs, json: bool) -> Result<(), Failure> {
 
 impl Checker<'_> {
     /// The first cut that breaks the database, explained.
-    fn search(&self) -> Result<Option<Found>, Failure> {
+    fn search(&self) -> Result<(u32, Option<Found>), Failure> {
         let progress = output::progress(u64::from(self.args.cuts), "power cuts");
-        let mut broken = None;
+        let (mut last, mut broken) = (0, None);
         // What nothing is lost for comes first: somebody may trust in what was never written.
         let whole = Cut::before(self.history.events().len() as u64);
         let cuts = std::iter::once(whole).chain(Search::new(self.history, self.args.seed));
         for (tried, cut) in (1..=self.args.cuts).zip(cuts) {
-            if self.judge(&cut)? != Verdict::InOrder {
-                broken = Some((tried, cut));
+            last = tried;
+            let verdict = self.judge(&cut)?;
+            if verdict != Verdict::InOrder {
+                broken = Some((cut, verdict));
                 break;
             }
             progress.inc(1);
         }
         progress.finish_and_clear();
-        let Some((in_cut, cut)) = broken else { return Ok(None) };
+        let Some((cut, verdict)) = broken else { return Ok((last, None)) };
         output::note("a cut breaks it; shrinking it to what matters");
-        let explained = explain(self.history, &cut, &mut |cut| self.judge(cut))?;
-        // The contents of the explanation stay.
-        self.judge(&explained.cut)?;
-        self.history.make(&explained.cut, &self.image).map_err(|error| self.unmade(&error))?;
-        Ok(Some(self.found(in_cut, explained)?))
+        // It has been asked of the first one already.
+        let mut known = Some(verdict);
+        let explained = explain(self.history, &cut, &mut |cut| match known.take() {
+            Some(verdict) => Ok(verdict),
+            None => self.judge(cut),
+        })?;
+        if self.judge(&explained.cut)? == Verdict::InOrder {
+            let failure = Failure::refused("--check", "it says different things of the same contents");
+            return Err(failure.next("let it depend on $MEZZ_IMAGE and $MEZZ_MARKS alone"));
+        }
+        // The contents of the explanation stay, as they were before the check.
+        self.history.make(&explained.cut, &self.files.image).map_err(|error| self.unmade(&error))?;
+        Ok((last, Some(self.found(last, explained)?)))
     }
 
     fn judge(&self, cut: &Cut) -> Result<Verdict, Failure> {
-        let made = self.history.make(cut, &self.image);
+        let made = self.history.make(cut, &self.files.image);
         made.map_err(|error| self.unmade(&error))?;
         let marks = self.history.marks(cut.at).map_err(|error| self.unmade(&error))?;
         let lines: String = marks.iter().map(|(_, mark)| format!("{mark}\n")).collect();
-        fs::write(&self.marks, lines).map_err(|error| Failure::refused(self.marks.display(), error))?;
+        let marks = &self.files.marks;
+        fs::write(marks, lines).map_err(|error| Failure::refused(marks.display(), error))?;
         self.check()
     }
 
     fn unmade(&self, error: &std::io::Error) -> Failure {
-        let failure = Failure::refused(self.image.display(), format!("contents cannot be made: {error}"));
+        let failure =
+            Failure::refused(self.files.image.display(), format!("contents cannot be made: {error}"));
         failure.next(format!("it needs {} there", Size(self.history.device_len())))
     }
 
     /// Asks the command.
     fn check(&self) -> Result<Verdict, Failure> {
         let failed = |what: String| Failure::refused("--check", what);
+        let Files { image, marks, said } = &self.files;
+        let unsaid = |error: std::io::Error| Failure::refused(said.display(), error);
         let mut command = Command::new("sh");
-        command.arg("-c").arg(&self.args.check).env("MEZZ_IMAGE", &self.image).env("MEZZ_MARKS", &self.marks);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg("-c").arg(&self.args.check).env("MEZZ_IMAGE", image).env("MEZZ_MARKS", marks);
+        // A file, so that nobody waits for what keeps it open.
+        let output = fs::File::create(said).map_err(unsaid)?;
+        let errors = output.try_clone().map_err(unsaid)?;
+        command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
         let mut child = command.spawn().map_err(|error| failed(format!("sh cannot be started: {error}")))?;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let readers = [std::thread::spawn(move || told(out)), std::thread::spawn(move || told(err))];
+        let group = child.id() as i32;
+        CHECKS.store(group, Ordering::SeqCst);
         let begun = Instant::now();
         let status = loop {
             match child.try_wait() {
-                Ok(Some(status)) => break status,
+                Ok(Some(status)) => break Some(status),
                 Ok(None) if begun.elapsed() < Duration::from_secs(self.args.patience) => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                Ok(None) => {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    let failure = failed(format!("it has not ended within {} s", self.args.patience));
-                    return Err(failure.next("give it more --patience"));
-                }
+                Ok(None) => break None,
                 Err(error) => return Err(failed(error.to_string())),
             }
         };
-        let said: Vec<String> = readers.into_iter().filter_map(|reader| reader.join().ok()).collect();
-        let last = |text: &String| text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned);
-        let why = said.iter().find_map(last).unwrap_or_else(|| "it does not say why".to_owned());
+        CHECKS.store(0, Ordering::SeqCst);
+        // Whatever it has left behind would go on with the next contents.
+        end_group(group);
+        let Some(status) = status else {
+            let _ = child.wait();
+            let failure = failed(format!("it has not ended within {} s", self.args.patience));
+            return Err(failure.next("give it more --patience"));
+        };
+        let why = last_line(said).map_err(unsaid)?.unwrap_or_else(|| "it does not say why".to_owned());
         match status.code() {
             Some(0) => Ok(Verdict::InOrder),
             Some(1..=124) => Ok(Verdict::Broken(why)),
@@ -259,8 +336,11 @@ impl Checker<'_> {
                 Kind::Discard => "discard",
                 Kind::Flush => "flush",
                 Kind::Mark => "mark",
+                Kind::TriedWrite => "failed write",
+                Kind::TriedDiscard => "failed discard",
             };
             let mark = marks.iter().find(|(mark, _)| *mark == number).map(|(_, text)| text.clone());
+            let number = number - self.history.begins().min(number);
             Happened { number, kind, offset: event.offset, bytes: event.len, mark }
         };
         let taken = cut.listed().map(|(number, fate)| Taken {
@@ -278,30 +358,28 @@ impl Checker<'_> {
         Ok(Found {
             in_cut,
             why,
-            before_event: cut.at,
+            before_event: cut.at - self.history.begins(),
             taken: taken.collect(),
             absent_flush: absent.map(|Absent { after, before }| AbsentFlush {
                 after: after.map(happened),
                 before: happened(before),
             }),
-            image: self.image.display().to_string(),
+            image: self.files.image.display().to_string(),
             judged,
         })
     }
 }
 
-/// Everything that a command says; of much, the end.
-fn told(from: Option<impl std::io::Read>) -> String {
-    const KEPT: usize = 64 << 10;
-    let (mut all, mut piece) = (Vec::new(), [0; 8192]);
-    let Some(mut from) = from else { return String::new() };
-    while let Ok(read @ 1..) = from.read(&mut piece) {
-        all.extend_from_slice(&piece[..read]);
-        if all.len() > 2 * KEPT {
-            all.drain(..all.len() - KEPT);
-        }
-    }
-    String::from_utf8_lossy(&all).into()
+/// The last line with anything on it, of what a command has said last.
+fn last_line(said: &Path) -> std::io::Result<Option<String>> {
+    const LOOKED_AT: u64 = 64 << 10;
+    let mut file = fs::File::open(said)?;
+    let from = file.metadata()?.len().saturating_sub(LOOKED_AT);
+    file.seek(SeekFrom::Start(from))?;
+    let mut all = Vec::new();
+    file.read_to_end(&mut all)?;
+    let text = String::from_utf8_lossy(&all);
+    Ok(text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned))
 }
 
 impl Happened {
@@ -321,8 +399,13 @@ impl Found {
             (Some(AbsentFlush { after: Some(after), before }), _) => {
                 format!("a flush is absent after {} and before {}", after.text(), before.text())
             }
-            (Some(AbsentFlush { after: None, before }), _) => format!(
+            (Some(AbsentFlush { after: None, before }), _) if before.mark.is_some() => format!(
                 "a flush is absent before {}: what that trusts in had not been written at all",
+                before.text()
+            ),
+            (Some(AbsentFlush { after: None, before }), _) => format!(
+                "with {} and nothing behind it: it trusts in what had not been written at all, before which a \
+                 flush is absent, or has to be there together with what comes next",
                 before.text()
             ),
             (None, true) => "nothing has to be lost for it: no flush would help".to_owned(),

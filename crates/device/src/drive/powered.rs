@@ -28,6 +28,11 @@ pub trait LosesPower: Device {
     /// What a power cut has done.
     type Report;
 
+    /// Carries out requests in one of whose writes the power fails. What comes of it is told to nobody.
+    fn run_at_cut(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+        self.run(batch)
+    }
+
     /// The power fails at this instant. What is under way may go on to its end; nobody is told of it.
     fn power_fails(&self) {}
 
@@ -172,9 +177,10 @@ impl<D: LosesPower> Device for PoweredDrive<D> {
         let is_write =
             |request: &&Request<'_>| matches!(request, Request::Write { .. } | Request::WriteThrough { .. });
         let writes = batch.iter().filter(is_write).count() as u64;
-        let results = self.device.run(batch);
         let before = self.writes.fetch_add(writes, Ordering::SeqCst);
-        if writes > 0 && before + writes >= self.cut_at_write.load(Ordering::SeqCst) {
+        let is_cut = writes > 0 && before + writes >= self.cut_at_write.load(Ordering::SeqCst);
+        let results = if is_cut { self.device.run_at_cut(batch) } else { self.device.run(batch) };
+        if is_cut {
             self.cut();
         }
         let is_on = self.is_on();

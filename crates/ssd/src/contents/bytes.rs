@@ -27,6 +27,14 @@ impl Bytes {
         Self { unit_bytes: unit_bytes as usize, of_version: HashMap::new(), swept_at: SWEPT_AFTER }
     }
 
+    /// Bytes of memory for so many versions, at most: some more are there before it is looked which are needed.
+    pub(super) fn memory_max(versions: u64, unit_bytes: u32) -> u64 {
+        let kept = versions + versions / 8 + SWEPT_AFTER as u64;
+        // Of the table, which is never full, and of the allocator.
+        let beside = 2 * size_of::<((Version, u32), Box<[u8]>)>() as u64 + 16;
+        kept * (u64::from(unit_bytes) + 2 * beside)
+    }
+
     pub(super) fn put(&mut self, version: Version, unit: u32, bytes: Box<[u8]>) {
         assert_eq!(bytes.len(), self.unit_bytes, "a version is of a whole unit");
         self.of_version.insert((version, unit), bytes);

@@ -109,8 +109,8 @@ impl SsdDevice {
     /// it.
     pub fn memory_bytes_max(ssd: &Ssd) -> u64 {
         let geometry = &ssd.config().geometry;
-        let versions = geometry.bytes() + ssd.config().cache.buffer_bytes;
-        let versions = versions + versions / 8;
+        let versions = (geometry.bytes() + ssd.config().cache.buffer_bytes) / u64::from(geometry.unit_bytes);
+        let versions = Bytes::memory_max(versions, geometry.unit_bytes);
         let known = u64::from(geometry.units()) * Recorder::BYTES_PER_UNIT;
         // A cut has a copy of what is known.
         versions + 2 * known + ssd.state_bytes()
@@ -118,6 +118,11 @@ impl SsdDevice {
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it does not start any more.
+    pub fn is_dead(&self) -> bool {
+        self.inside().dead.is_some()
     }
 
     /// Versions of units whose bytes are kept.
@@ -133,6 +138,10 @@ impl SsdDevice {
     pub fn peek(&self, offset: u64, buf: &mut [u8]) -> bool {
         assert!(offset + buf.len() as u64 <= self.ssd.capacity(), "a drive ends at its capacity");
         let mut inside = self.inside();
+        if inside.dead.is_some() {
+            buf.fill(0);
+            return true;
+        }
         let mut unreadable = false;
         for piece in self.pieces(offset, buf.len()) {
             let part = &mut buf[piece.in_buffer];
@@ -389,8 +398,22 @@ impl LosesPower for SsdDevice {
         let mut inside = self.inside();
         if let Some(clock) = &self.clock {
             let now = clock.now().saturating_sub(inside.started_at);
-            inside.cut_at = Some(now.max(inside.now));
+            // Unless it has failed in a request.
+            let at = now.max(inside.now);
+            inside.cut_at.get_or_insert(at);
         }
+    }
+
+    /// The last write is the one.
+    fn run_at_cut(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+        let is_write =
+            |request: &Request<'_>| matches!(request, Request::Write { .. } | Request::WriteThrough { .. });
+        let last = batch.iter().rposition(is_write);
+        let mut next = 0;
+        self.run_on(batch, || {
+            next += 1;
+            if Some(next - 1) == last { Spent::Cut } else { Spent::On }
+        })
     }
 
     fn power_cut(&self, seed: u64) -> Loss {

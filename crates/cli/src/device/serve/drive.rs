@@ -69,6 +69,11 @@ pub(super) trait ServedDrive {
 trait Contents: LosesPower + 'static {
     fn taken(report: Self::Report) -> Taken;
 
+    /// Whether nothing can be read any more.
+    fn is_dead(&self) -> bool {
+        false
+    }
+
     /// Shows them from the first byte to the last.
     fn each_piece(&self, show: image::Show<'_>) -> io::Result<()>;
 }
@@ -86,6 +91,10 @@ impl Contents for ModelledContents {
 impl Contents for SsdDevice {
     fn taken(loss: Loss) -> Taken {
         Taken::Units { older_units: loss.older, damaged_units: loss.damaged, dead: loss.dead }
+    }
+
+    fn is_dead(&self) -> bool {
+        Self::is_dead(self)
     }
 
     fn each_piece(&self, show: image::Show<'_>) -> io::Result<()> {
@@ -135,7 +144,7 @@ fn from_inside(args: &ServeArgs, model: &Model, len: u64) -> Result<ModelledDriv
     let unit = u64::from(whole.config().geometry.unit_bytes);
     if len % unit != 0 {
         let failure = Failure::refused("--size", format!("the drive maps units of {unit} bytes"));
-        return Err(failure.next(format!("give a multiple of them: {}", len / unit * unit)));
+        return Err(failure.next(format!("give a multiple of them: {}", (len / unit * unit).max(unit))));
     }
     let smaller = whole.config().with_capacity(len).and_then(Ssd::new);
     let ssd = smaller.map_err(|error| Failure::refused(format!("--size {}", Size(len)), error))?;
@@ -270,6 +279,13 @@ impl<D: Contents> ServedDrive for ModelledDrive<D> {
 
     fn save(&self, args: &ServeArgs) -> Result<(), Failure> {
         let Some(path) = args.image.as_ref().filter(|_| !args.read_only) else { return Ok(()) };
+        if self.powered.device().is_dead() {
+            output::note(&format!(
+                "{} is as it was before the cut: of a dead drive nothing can be read",
+                path.display()
+            ));
+            return Ok(());
+        }
         image::save(path, |show| self.powered.device().each_piece(show)).map_err(|error| {
             Failure::refused(path.display(), format!("the contents cannot be saved: {error}"))
         })

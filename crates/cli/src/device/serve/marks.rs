@@ -1,12 +1,14 @@
 //! Where a program says what it has acknowledged, for a recording.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Error, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use mezzanine_blockdev::nbd::UnixSocket;
 use mezzanine_recording::Recorder;
@@ -16,6 +18,8 @@ use crate::output;
 
 /// Longest mark in bytes.
 const MARK_BYTES_MAX: u64 = 64 << 10;
+/// How long nobody is let in after that has failed.
+const RETRY_AFTER: Duration = Duration::from_millis(10);
 
 /// Takes marks until it is dropped.
 pub(super) struct Marks {
@@ -28,7 +32,7 @@ struct Shared {
     recorder: Arc<Recorder>,
     ends: AtomicBool,
     /// Those who are connected, to be woken at the end.
-    clients: Mutex<Vec<UnixStream>>,
+    clients: Mutex<HashMap<u64, UnixStream>>,
 }
 
 impl Marks {
@@ -58,22 +62,41 @@ impl Drop for Marks {
 
 impl Shared {
     fn accept(self: Arc<Self>) {
-        let mut threads = Vec::new();
-        while let Ok((client, _)) = self.socket.listener().accept() {
+        let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        for number in 0.. {
+            let accepted = self.socket.listener().accept();
             if self.ends.load(Ordering::SeqCst) {
                 break;
             }
-            let Ok(other) = client.try_clone() else { continue };
-            self.clients.lock().unwrap_or_else(PoisonError::into_inner).push(other);
+            threads.retain(|thread| !thread.is_finished());
             let shared = Arc::clone(&self);
-            threads.push(std::thread::spawn(move || shared.take(&client)));
+            let connected = accepted.and_then(|(client, _)| {
+                self.clients().insert(number, client.try_clone()?);
+                Ok(client)
+            });
+            match connected {
+                Ok(client) => threads.push(std::thread::spawn(move || {
+                    shared.take(&client);
+                    // The other end is told, though there is a second descriptor of it.
+                    let _ = client.shutdown(Shutdown::Both);
+                    shared.clients().remove(&number);
+                })),
+                Err(error) => {
+                    output::note(&format!("somebody who wants to mark is not let in: {error}"));
+                    std::thread::sleep(RETRY_AFTER);
+                }
+            }
         }
-        for client in self.clients.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for client in self.clients().values() {
             let _ = client.shutdown(Shutdown::Both);
         }
         for thread in threads {
             let _ = thread.join();
         }
+    }
+
+    fn clients(&self) -> MutexGuard<'_, HashMap<u64, UnixStream>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, client: &UnixStream) {
@@ -85,11 +108,10 @@ impl Shared {
                 return;
             }
             let whole = line.pop() == Some(b'\n');
-            let text = String::from_utf8_lossy(&line);
-            let marked = if whole {
-                self.recorder.mark(&text)
-            } else {
-                Err(std::io::Error::other(format!("a mark is a line of less than {MARK_BYTES_MAX} bytes")))
+            let marked = match std::str::from_utf8(&line) {
+                Ok(text) if whole => self.recorder.mark(text),
+                Ok(_) => Err(Error::other(format!("a mark is a line of less than {MARK_BYTES_MAX} bytes"))),
+                Err(_) => Err(Error::other("a mark is text in UTF-8")),
             };
             if let Err(error) = &marked {
                 output::note(&format!("a mark is not recorded: {error}"));

@@ -66,7 +66,10 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let (device, size_bytes) = (export.device.describe(), export.device.len());
     let counts = Arc::new(Counts::default());
     let told = describe(&export);
-    let server = args.listen.serve(vec![(export, told)], encryption, &counts)?;
+    let server = args.listen.serve(vec![(export, told)], encryption, &counts).inspect_err(|_| {
+        // Nothing was recorded, and the next start wants a new file.
+        let _ = args.record.as_ref().map(std::fs::remove_file);
+    })?;
     let power_cuts = match &drive {
         Some(drive) => drive.serve(args, &server)?,
         None => {
@@ -77,8 +80,10 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         }
     };
     drop(marks);
-    end(server, drive.as_deref(), args)?;
-    let recorded_events = saved(args, recorder.as_deref())?;
+    let ended = end(server, drive.as_deref(), args);
+    let recorded_events = saved(args, recorder.as_deref());
+    ended?;
+    let recorded_events = recorded_events?;
     let served = Served {
         device,
         size_bytes,
