@@ -344,6 +344,8 @@ fn a_map_survives_ends_and_losses_of_power() {
         world.run(|_| ());
         world.volumes.iter().for_each(|volume| volume.flush().unwrap());
         let closed = world.cache.close(Duration::from_secs(30), |_| ());
+        let later = world.volumes[0].read_at(&mut [0; BLOCK as usize], 0);
+        assert!(later.unwrap_err().to_string().contains("closed"), "nobody is let in any more");
         assert!(closed.is_whole, "{closed:?}: {:?}", world.cache.statistics());
         world.cache.engine().check();
         had = world.cache.statistics().engine.slots_used;
@@ -388,10 +390,10 @@ fn a_map_that_the_cache_device_refuses_fails_nobody_and_is_not_whole() {
             let fault = Fault::Error(DeviceErrorKind::Io);
             flash.inject(Injection { operation, after: 0, count: u64::MAX, fault });
         });
+        world.the_backing_devices_have_everything();
         // What has been populated has to be recorded.
         let closed = world.cache.close(Duration::from_secs(30), |_| ());
         assert!(!closed.is_whole, "{closed:?}");
         assert_eq!(world.cache.statistics().health, Health::Lost);
-        world.the_backing_devices_have_everything();
     }
 }
