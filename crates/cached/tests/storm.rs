@@ -226,7 +226,8 @@ fn a_cache_device_that_fails_now_and_then_fails_nobody() {
         while !stop.load(SeqCst) {
             let operation = *random.pick(&[Operation::Read, Operation::Write]);
             let kind = *random.pick(&[DeviceErrorKind::Io, DeviceErrorKind::NoSpace]);
-            let (after, count) = (random.below(50), random.between(1, 12));
+            // Often more in a row than are borne.
+            let (after, count) = (random.below(20), random.between(1, 40));
             flash.inject(Injection { operation, after, count, fault: Fault::Error(kind) });
             let at = random.below(SLOTS * FRAGMENT / BLOCK) * BLOCK;
             flash.spoil(at, BLOCK, Bad::UnreadableUntilWritten);
