@@ -27,7 +27,8 @@ impl Bytes {
         Self { unit_bytes: unit_bytes as usize, of_version: HashMap::new(), swept_at: SWEPT_AFTER }
     }
 
-    /// Bytes of memory for so many versions, at most: some more are there before it is looked which are needed.
+    /// Bytes of memory for so many versions, at most: some more are there before it is looked which are
+    /// needed.
     pub(super) fn memory_max(versions: u64, unit_bytes: u32) -> u64 {
         let kept = versions + versions / 8 + SWEPT_AFTER as u64;
         // Of the table, which is never full, and of the allocator.
