@@ -200,6 +200,21 @@ fn populations_stop_where_they_are_told_to() {
     wait("the other", || small.cache.statistics().engine.populations_done == 3);
 }
 
+/// One that waits for its turn, for more than a day here, does not hold up the end of the cache.
+#[test]
+fn a_population_that_waits_for_its_turn_is_given_up_at_the_end() {
+    let small = small(Settings::default());
+    small.cache.set_population_rate(1);
+    for fragment in 0..2 {
+        small.device().read_at(&mut [0; BLOCK], fragment * FRAGMENT).unwrap();
+    }
+    wait("one of two", || small.cache.statistics().engine.populations_done == 1);
+    wait("the other begins", || small.cache.statistics().engine.populations_begun == 2);
+    small.cache.close(Duration::from_secs(30), |_| ());
+    wait("its job comes back", || small.cache.engine().outstanding() == 0);
+    assert_eq!(small.cache.statistics().engine.populations_done, 1);
+}
+
 #[test]
 fn writes_go_around_where_they_are_told_to() {
     let small = small(Settings::default());

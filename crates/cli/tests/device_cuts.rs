@@ -107,7 +107,6 @@ fn a_forgotten_flush_is_named() {
     assert_eq!(found["taken"].as_array().unwrap().len(), 1, "{said}");
     assert_eq!(found["absent_flush"]["after"]["offset"], 28672);
     assert_eq!(found["absent_flush"]["before"]["mark"], "7");
-    assert!(said["cuts"].as_u64().unwrap() <= 200);
 }
 
 #[test]

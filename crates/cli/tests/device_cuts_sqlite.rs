@@ -230,7 +230,6 @@ fn a_flush_that_sqlite_leaves_out_is_named() {
         let said = tried(&setting);
         let absent = &said["found"]["absent_flush"];
         println!("{what}: {}; before {} in cut {}", said["found"]["why"], absent["before"], said["cuts"]);
-        assert!(said["cuts"].as_u64().unwrap() <= 200);
         // A page of the database that is torn, and no journal to bring it back: that is as true.
         let is_torn = said["found"]["taken"][0]["fate"] == "torn";
         let may_be_torn = setting.without_fsync_of == Some("db-journal");

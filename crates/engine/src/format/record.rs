@@ -58,6 +58,13 @@ pub enum RecordKind {
     },
 }
 
+impl RecordKind {
+    /// A page that lies in the queue itself and is appended again, or its name if it is lost.
+    pub(crate) fn again(id: PageId, dirty: bool, lost: bool, lsn: u64, checksum: u32) -> Self {
+        Self::Page { id, dirty, second_chance: true, lost, lsn, checksum, home: Frame::NONE }
+    }
+}
+
 /// A record with its version: epoch, then sequence (invariant 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {

@@ -37,7 +37,7 @@ use crate::directory::{
 };
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::Reserve;
-use crate::ids::{Frame, Position};
+use crate::ids::Position;
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::refused::Again;
@@ -311,15 +311,7 @@ impl Tier {
         let state = directory.state(old_entry);
         let mut flags = state & !(VALID | REFERENCED | HEAD);
         let dirty = flags & DIRTY != 0 && !planted::is(Bug::SecondChanceRecordedClean);
-        let kind = RecordKind::Page {
-            id,
-            dirty,
-            second_chance: true,
-            lost: false,
-            lsn,
-            checksum,
-            home: Frame::NONE,
-        };
+        let kind = RecordKind::again(id, dirty, false, lsn, checksum);
         if planted::is(Bug::SecondChanceRejuvenates) && flags & DIRTY != 0 {
             flags = flags & WRITTEN | dirty_since(self.control().mark.get());
         }

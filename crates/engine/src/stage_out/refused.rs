@@ -26,7 +26,7 @@ use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
-use crate::ids::{EntryNumber, Frame, IdRange, PageId, Position, Version};
+use crate::ids::{EntryNumber, IdRange, PageId, Position, Version};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -262,15 +262,7 @@ impl Tier {
         let (version, lsn) = version_of(record, &id);
         let checksum = directory.checksum(entry);
         let dirty = !planted::is(Bug::RefusedCarriedClean);
-        let kind = RecordKind::Page {
-            id,
-            dirty,
-            second_chance: true,
-            lost: false,
-            lsn,
-            checksum,
-            home: Frame::NONE,
-        };
+        let kind = RecordKind::again(id, dirty, false, lsn, checksum);
         if !self.may_carry(page.position) {
             return Carried::TooMany;
         }

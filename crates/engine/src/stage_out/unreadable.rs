@@ -27,7 +27,7 @@ use crate::directory::{
 };
 use crate::format::{Record, RecordKind};
 use crate::groups::group::Reserve;
-use crate::ids::{EntryNumber, Frame, IdRange, PageId, Position, Version};
+use crate::ids::{EntryNumber, IdRange, PageId, Position, Version};
 use crate::placement::Carried;
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
@@ -231,15 +231,7 @@ impl Tier {
         let entry = self.entry_of(position);
         let (id, state, checksum) = (directory.id(entry), directory.state(entry), directory.checksum(entry));
         let (version, lsn) = version_of(record, &id);
-        let kind = RecordKind::Page {
-            id,
-            dirty: true,
-            second_chance: true,
-            lost: true,
-            lsn,
-            checksum,
-            home: Frame::NONE,
-        };
+        let kind = RecordKind::again(id, true, true, lsn, checksum);
         let Some(place) = self.append(kind, version, Reserve::Lost, None) else {
             // A page whose range is being invalidated need not be carried on, and is not for want of room.
             // Who invalidates it waits for the shard, and so is still at it; if he dies, somebody else

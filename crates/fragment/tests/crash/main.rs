@@ -13,6 +13,10 @@ mod devices;
 mod life;
 
 #[cfg(feature = "planted")]
+#[path = "../world/noticed.rs"]
+mod noticed;
+
+#[cfg(feature = "planted")]
 mod planted;
 
 use mezzanine_ground::random::Random;

@@ -2,9 +2,9 @@
 //! seconds, and are not kept in a file.
 
 use std::num::NonZero;
-use std::thread;
 
 use super::report::Stream;
+use super::threads::each;
 use super::three_tier::approaches;
 use crate::three_tier::{BufferTrace, Compared, Until, compare};
 
@@ -47,22 +47,12 @@ impl Comparisons {
         done: &(dyn Fn() + Sync),
     ) {
         let until = self.until;
-        let work = |trace: BufferTrace| {
+        let compared = each(self.missing(traces), threads, |trace| {
             let compared = compare(trace, seed, &approaches(trace), until);
             done();
-            (trace, compared.expect("the published sizes can be"))
-        };
-        for some in self.missing(traces).chunks(threads.get()) {
-            let compared: Vec<_> = thread::scope(|scope| {
-                let work = &work;
-                let running: Vec<_> = some.iter().map(|trace| scope.spawn(move || work(*trace))).collect();
-                running
-                    .into_iter()
-                    .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                    .collect()
-            });
-            self.done.extend(compared);
-        }
+            compared.map(|compared| (trace, compared))
+        });
+        self.done.extend(compared.expect("the published sizes can be"));
     }
 
     /// What stood for these traces.

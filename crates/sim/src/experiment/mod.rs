@@ -16,6 +16,7 @@ mod comparisons;
 mod kept;
 mod points;
 mod runs;
+mod threads;
 
 mod admission;
 mod against_lc;

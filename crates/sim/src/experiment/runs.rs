@@ -3,8 +3,6 @@
 use std::io;
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::Mutex;
-use std::thread;
 
 use mezzanine_device::model::{self, Model};
 use serde::{Deserialize, Serialize};
@@ -13,6 +11,7 @@ use super::comparisons::Comparisons;
 use super::kept::{Found, Kept, Why};
 use super::points::{Inside, Measured, Point, System};
 use super::sce::BlockRuns;
+use super::threads::each;
 use super::worn::WORN;
 use crate::timed::{self, Configuration, Outcome, Refusal, Setup, WarmUp, Workload};
 
@@ -208,31 +207,16 @@ impl Runs {
         self.take_kept(&points);
         let points = self.missing(points);
         let (bed, kept) = (self.bed, self.kept.as_ref());
-        let waiting = Mutex::new(points.into_iter().rev().collect::<Vec<_>>());
-        let next = || waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
-        let work = || -> Result<Vec<(Point, Measured)>, RunError> {
-            let mut measured = Vec::new();
-            while let Some(point) = next() {
-                let outcome = timed::run(&bed.setup(&point)).map_err(RunError::Refused)?;
-                let taken = take(&outcome);
-                if let Some(kept) = kept {
-                    kept.add(&bed, &point, &taken).map_err(RunError::Kept)?;
-                }
-                measured.push((point, taken));
-                done();
+        let run = |point: Point| -> Result<_, RunError> {
+            let outcome = timed::run(&bed.setup(&point)).map_err(RunError::Refused)?;
+            let taken = take(&outcome);
+            if let Some(kept) = kept {
+                kept.add(&bed, &point, &taken).map_err(RunError::Kept)?;
             }
-            Ok(measured)
+            done();
+            Ok((point, taken))
         };
-        let of_threads: Vec<_> = thread::scope(|scope| {
-            let running: Vec<_> = (0..threads.get()).map(|_| scope.spawn(work)).collect();
-            running
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        });
-        for measured in of_threads {
-            self.done.extend(measured?);
-        }
+        self.done.extend(each(points, threads, run)?);
         Ok(())
     }
 }

@@ -13,12 +13,11 @@
 //! caches and time are divided by the scale; devices, clients and the cache's parameters are not.
 
 use std::num::NonZero;
-use std::sync::Mutex;
-use std::thread;
 
 use mezzanine_device::model::{self, Mechanism};
 
 use super::super::runs::Bed;
+use crate::experiment::threads::each;
 use crate::timed::Refusal;
 use crate::timed::block::{
     BlockCache, BlockDevice, BlockInterval, BlockLoad, BlockOutcome, BlockSetup, Order, SceSetup, run_blocks,
@@ -177,26 +176,12 @@ impl BlockRuns {
         threads: NonZero<usize>,
         done: &(dyn Fn() + Sync),
     ) -> Result<(), Refusal> {
-        let waiting = Mutex::new(self.missing(points));
-        let next = || waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
-        let work = || -> Result<Vec<(BlockPoint, BlockOutcome)>, Refusal> {
-            let mut outcomes = Vec::new();
-            while let Some(point) = next() {
-                outcomes.push((point, run_blocks(&point.setup(bed, &CALIBRATED))?));
-                done();
-            }
-            Ok(outcomes)
+        let run = |point: BlockPoint| -> Result<_, Refusal> {
+            let outcome = run_blocks(&point.setup(bed, &CALIBRATED))?;
+            done();
+            Ok((point, outcome))
         };
-        let of_threads: Vec<_> = thread::scope(|scope| {
-            let running: Vec<_> = (0..threads.get()).map(|_| scope.spawn(work)).collect();
-            running
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        });
-        for outcomes in of_threads {
-            self.done.extend(outcomes?);
-        }
+        self.done.extend(each(self.missing(points), threads, run)?);
         Ok(())
     }
 }
