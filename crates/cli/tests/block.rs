@@ -190,6 +190,7 @@ fn two_volumes_are_cached_from_one_end_to_the_other() {
     place.mezz(&["detach", "s"]).expect(3).complains(&["2 clients", "--disconnect"]);
     let detached = place.json(&["detach", "s", "--disconnect"]);
     assert_eq!(detached["copies_left"], 0);
+    assert_eq!(detached["is_whole"], true, "{detached}");
     assert!(!place.path("s.control").exists(), "whoever comes next finds it gone");
     let (said, told) = attached.end();
     assert_eq!((&said["clients_seen"], &said["failed_requests"]), (&json!(2), &json!(0)));

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use ledger::{LEN, LOG_AT, Omission, PAGES_AT, judge, record};
-use mezzanine_recording::{Explanation, Fate, History, Kind, ReadError, Search, Verdict, explain};
+use mezzanine_recording::{Event, Explanation, Fate, History, Kind, ReadError, Search, Verdict, explain};
 
 mod ledger;
 
@@ -50,6 +50,13 @@ fn find(omission: Omission, seed: u64) -> (History, Option<(usize, Explanation)>
     (history, found)
 }
 
+/// The write behind which a flush is absent, and who trusts in it.
+fn absent<'h>(history: &'h History, explained: &Explanation) -> (&'h Event, &'h Event) {
+    let absent = explained.absent.unwrap_or_else(|| panic!("a flush is absent: {explained:?}"));
+    let event = |number: u64| &history.events()[number as usize];
+    (event(absent.after.unwrap()), event(absent.before))
+}
+
 #[test]
 fn a_database_that_leaves_out_nothing_is_in_order_at_every_cut() {
     for seed in 0..10 {
@@ -65,9 +72,7 @@ fn a_commit_that_is_not_flushed_is_named() {
     for seed in 0..10 {
         let (history, found) = find(Omission::LogFlush, seed);
         let (tried, explained) = found.expect("the omission is found");
-        let absent = explained.absent.expect("a flush is absent");
-        let (after, before) =
-            (&history.events()[absent.after.unwrap() as usize], &history.events()[absent.before as usize]);
+        let (after, before) = absent(&history, &explained);
         assert_eq!((after.kind, before.kind), (Kind::Write, Kind::Mark), "{explained:?}");
         assert!((LOG_AT..PAGES_AT).contains(&after.offset), "seed {seed}, {tried} cuts: a record of the log");
         assert_eq!(explained.cut.listed().count(), 1, "one write is enough");
@@ -81,9 +86,7 @@ fn a_log_that_is_emptied_too_early_is_named() {
     for seed in 0..10 {
         let (history, found) = find(Omission::PageFlush, seed);
         let (_, explained) = found.expect("the omission is found");
-        let absent = explained.absent.expect("a flush is absent");
-        let (after, before) =
-            (&history.events()[absent.after.unwrap() as usize], &history.events()[absent.before as usize]);
+        let (after, before) = absent(&history, &explained);
         assert!(after.offset >= PAGES_AT, "a page is lost: {explained:?}");
         assert_eq!((before.kind, before.offset), (Kind::Write, 0), "and the head says that the log is empty");
     }
@@ -111,9 +114,7 @@ fn a_page_that_is_written_before_its_record_is_named() {
     for seed in 0..10 {
         let (history, found) = find(Omission::LogFirst, seed);
         let (_, explained) = found.expect("the omission is found");
-        let absent = explained.absent.expect("a flush is absent");
-        let (after, before) =
-            (&history.events()[absent.after.unwrap() as usize], &history.events()[absent.before as usize]);
+        let (after, before) = absent(&history, &explained);
         assert!((LOG_AT..PAGES_AT).contains(&after.offset), "a record is lost: {explained:?}");
         assert!(before.offset >= PAGES_AT, "and its page is there: {explained:?}");
     }

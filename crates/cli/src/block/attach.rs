@@ -189,7 +189,17 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         cache: args.cache.as_deref().map(absolute),
         control: absolute(&control),
     };
-    let registered = attached.register()?;
+    let registered = match attached.register() {
+        Ok(registered) => registered,
+        Err(failure) => {
+            let _ = server.shutdown();
+            drop(fuse);
+            if let Some((running, device)) = cache {
+                close(&running, device, &volumes, SIGNAL_WITHIN, |_| ());
+            }
+            return Err(failure);
+        }
+    };
     let (cache, device) = cache.map_or((None, None), |(cache, device)| (Some(cache), Some(device)));
     let facts = device.as_ref().map(|device| CacheFacts {
         path: device.path.display().to_string(),
@@ -464,31 +474,32 @@ fn end(
             .next("what was written since the last flush of a client may be lost"));
     }
     let Some((running, cache)) = attachment.cache.as_ref().zip(cache) else {
-        return Ok(Detached { copies_left: 0, seconds: begun.elapsed().as_secs_f64() });
+        return Ok(Detached { copies_left: 0, is_whole: false, seconds: begun.elapsed().as_secs_f64() });
     };
     let progress = |left| ending.stage("blocks and fragments to be written", 0, left);
-    let copies_left = close(&running.0, cache, volumes, within, progress);
-    Ok(Detached { copies_left, seconds: begun.elapsed().as_secs_f64() })
+    let Closed { copies_left, is_whole } = close(&running.0, cache, volumes, within, progress);
+    Ok(Detached { copies_left, is_whole, seconds: begun.elapsed().as_secs_f64() })
 }
 
-/// Closes the cache, and notes that its map counts if it is whole. How many blocks of copies were given up.
+/// Closes the cache, and notes that its map counts if it is whole. Whole is what is noted durably.
 fn close(
     running: &BlockCache,
     mut cache: CacheDevice,
     volumes: &[Volume],
     within: Duration,
     progress: impl FnMut(u64),
-) -> u64 {
-    let Closed { copies_left, is_whole } = running.close(within, progress);
-    let noted = match is_whole {
+) -> Closed {
+    let closed = running.close(within, progress);
+    let noted = match closed.is_whole {
         true => cache.note(volumes, false).map_err(|failure| failure.to_string()),
         false => Err("its map is not whole".to_owned()),
     };
+    let is_whole = noted.is_ok();
     if let Err(reason) = noted {
         output::note(&format!(
             "{}: it begins empty the next time, and the volumes are compared by their length alone: {reason}",
             cache.path.display()
         ));
     }
-    copies_left
+    Closed { is_whole, ..closed }
 }

@@ -1,6 +1,7 @@
 //! `mezz block create`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use mezzanine_cached::write_superblock;
@@ -76,7 +77,9 @@ pub(crate) fn run(args: &CreateArgs, json: bool) -> Result<(), Failure> {
             .next("name another device for the cache"));
     }
     let exists = args.cache.exists();
-    let (superblock, geometry, volumes) = plan(args, cache_bytes(args, exists)?)?;
+    // Nobody else has the volumes until the cache is made; a part of one of them cannot be its cache.
+    let held = args.backing.iter().map(|one| devices::backing(&one.path)).collect::<Result<Vec<_>, _>>()?;
+    let (superblock, geometry, volumes) = plan(args, &held, cache_bytes(args, exists)?)?;
     let memory_bytes = devices::memory(&geometry)?;
     if exists {
         let device = devices::cache(&args.cache, true)?;
@@ -116,14 +119,17 @@ fn cache_bytes(args: &CreateArgs, exists: bool) -> Result<u64, Failure> {
 }
 
 /// The superblock of the new cache, what is in memory of it, and its volumes.
-fn plan(args: &CreateArgs, bytes: u64) -> Result<(Superblock, Geometry, Vec<CreatedVolume>), Failure> {
+fn plan(
+    args: &CreateArgs,
+    held: &[Arc<FileDevice>],
+    bytes: u64,
+) -> Result<(Superblock, Geometry, Vec<CreatedVolume>), Failure> {
     let impossible = |error: &dyn std::fmt::Display| Failure::usage(args.cache.display(), error);
     let mut superblock =
         Superblock::new(devices::random_id()?, bytes, args.fragment.0).map_err(|error| impossible(&error))?;
     let mut volumes = Vec::new();
-    for Named { name, path } in &args.backing {
-        let device = devices::backing(path)?;
-        let backing = devices::known_by(path, &device)?;
+    for (Named { name, path }, device) in args.backing.iter().zip(held) {
+        let backing = devices::known_by(path, device)?;
         superblock = superblock
             .with_volume(devices::random_id()?, name, device.len(), backing.encode())
             .map_err(|error| impossible(&error))?;

@@ -67,6 +67,8 @@ struct EndState {
 pub(super) struct Detached {
     /// Blocks whose copies did not get to the cache device in time; the volumes' own devices have them.
     pub(super) copies_left: u64,
+    /// The cache goes on with what it has when it is attached again; otherwise it begins empty.
+    pub(super) is_whole: bool,
     pub(super) seconds: f64,
 }
 

@@ -217,11 +217,16 @@ pub(super) fn detach(args: &DetachArgs, json: bool) -> Result<(), Failure> {
     if json {
         return output::json(&detached);
     }
-    let left = match detached.copies_left {
-        0 => "the cache device had caught up".to_owned(),
-        left => format!("{left} blocks did not get to the cache device; the volumes' own devices have them"),
+    let next = if detached.is_whole {
+        "the cache goes on with what it has when it is attached again".to_owned()
+    } else {
+        let left = match detached.copies_left {
+            0 => String::new(),
+            left => format!(" {left} blocks did not get to the cache device in time;"),
+        };
+        format!("there is no cache that goes on:{left} the volumes' own devices have everything")
     };
-    output::print(&format!("detached after {:.1} s; {left}\n", detached.seconds))
+    output::print(&format!("detached after {:.1} s; {next}\n", detached.seconds))
 }
 
 /// Asks, and shows how far it is.
