@@ -1,10 +1,10 @@
 //! The whole-structure checker.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::core::Tier;
 use crate::directory::VALID;
-use crate::ids::{EntryNumber, PageId};
+use crate::ids::{EntryNumber, IdRange, PageId, Position};
 
 impl Tier {
     /// Checks everything that must hold between operations. For tests: a pass over the directory, while
@@ -41,7 +41,30 @@ impl Tier {
             let shard = directory.lock(directory.hashed(&id), self.owner);
             assert_eq!(shard.find(&id), Some(entry), "a valid frame is linked in its bucket");
         }
+        self.check_appearances(seen.keys());
         self.placement().check();
         assert_eq!(self.groups_meet(front, control.ends.staged_from()), Ok(()), "groups follow one another");
+    }
+
+    /// Every page is found by the beginning of its id (invariant 14).
+    fn check_appearances<'p>(&self, pages: impl Iterator<Item = &'p PageId>) {
+        let relation_of = |id: &PageId| IdRange { start: id.without_last(8), count: 1, shift: 64 };
+        let mut found: HashMap<PageId, HashSet<(PageId, Position)>> = HashMap::new();
+        for id in pages {
+            let range = relation_of(id);
+            let of_relation = found.entry(range.start).or_insert_with(|| {
+                let mut of_relation = HashSet::new();
+                self.any_appended_of(&range, |id, position| {
+                    of_relation.insert((id, position));
+                    false
+                });
+                of_relation
+            });
+            let shard = self.directory().lock(self.directory().hashed(id), self.owner);
+            let linked = shard.find(id).map(|entry| (*id, self.position_of(entry)));
+            let known = linked.is_some_and(|linked| of_relation.contains(&linked));
+            assert!(known, "invariant 14: a page is found by its relation");
+            assert!(self.may_have(id), "invariant 14: what is in the queue may come back");
+        }
     }
 }

@@ -83,6 +83,26 @@ impl PageId {
         (!overflow).then_some(Self(out))
     }
 
+    /// The id with zeros for so many bytes at its end.
+    pub(crate) fn without_last(&self, bytes: usize) -> Self {
+        let mut out = self.0;
+        out[PAGE_ID_BYTES - bytes..].fill(0);
+        Self(out)
+    }
+
+    /// The id before it; `None` before the smallest.
+    fn before(&self) -> Option<Self> {
+        let mut out = self.0;
+        for byte in out.iter_mut().rev() {
+            let borrows = *byte == 0;
+            *byte = byte.wrapping_sub(1);
+            if !borrows {
+                return Some(Self(out));
+            }
+        }
+        None
+    }
+
     /// The id as words in this machine's byte order.
     #[inline]
     pub(crate) fn words(&self) -> ([u64; 2], u32) {
@@ -223,6 +243,22 @@ impl IdRange {
         *id >= self.start && self.end().is_none_or(|end| *id < end)
     }
 
+    /// The first id and the last; `None` if the range has none.
+    pub(crate) fn first_and_last(&self) -> Option<(PageId, PageId)> {
+        if self.count == 0 {
+            return None;
+        }
+        let largest = PageId([u8::MAX; PAGE_ID_BYTES]);
+        let last = self.end().map_or(Some(largest), |end| end.before());
+        last.map(|last| (self.start, last))
+    }
+
+    /// How many bytes at the beginning all ids of the range share.
+    pub(crate) fn shared_beginning(&self) -> usize {
+        let Some((first, last)) = self.first_and_last() else { return PAGE_ID_BYTES };
+        first.0.iter().zip(&last.0).take_while(|(first, last)| first == last).count()
+    }
+
     /// Every id of a range of at most `most` single ids; `None` for larger ranges and those whose steps are
     /// ranges themselves.
     pub(crate) fn few_ids(&self, most: u64) -> Option<Vec<PageId>> {
@@ -268,6 +304,12 @@ impl EntryNumber {
     #[inline(always)]
     pub(crate) const fn frame_in_queue(self) -> Frame {
         Frame(self.0)
+    }
+
+    /// The one so many behind it, if there is one.
+    #[inline(always)]
+    pub(crate) const fn after(self, steps: u64) -> Self {
+        Self(self.0 + steps as u32)
     }
 
     /// All entries of a directory of so many, in turn.

@@ -3,6 +3,7 @@
 use mezzanine_ground::counters::{STRIPES, Stripe};
 use mezzanine_ground::region::{REGION_ALIGNMENT, arrayed};
 
+use crate::appearances::AppearancesLayout;
 use crate::attach::header::HEADER_BYTES;
 use crate::config::Geometry;
 use crate::control::Control;
@@ -31,6 +32,8 @@ pub(crate) struct Layout {
     pub(crate) counters: usize,
     pub(crate) bucket_table: usize,
     pub(crate) entries: usize,
+    /// In which stretches of the queue there are pages of what.
+    pub(crate) appearances: AppearancesLayout,
     /// Where pages lie that are written in place.
     pub(crate) placed: PlacedLayout,
     /// Clean pages that were offered lately.
@@ -75,6 +78,7 @@ impl Layout {
         let counters = take(shards * COUNTERS_PER_SHARD * size_of::<ChangeCounter>(), 64);
         let bucket_table = take(buckets * size_of::<Bucket>(), 64);
         let entries = take(frames * size_of::<Entry>(), 64);
+        let appearances = AppearancesLayout::compute(frames, &mut take);
         let placed = match &geometry.placed {
             Some(placed) => PlacedLayout::compute(placed, &mut take),
             None => PlacedLayout::default(),
@@ -98,6 +102,7 @@ impl Layout {
             counters,
             bucket_table,
             entries,
+            appearances,
             placed,
             second_touch,
             segment_ends,

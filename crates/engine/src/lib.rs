@@ -41,6 +41,8 @@
 //! 13. *Zones.* A zone of flash is reset only when invariant 5 lets every frame of it be overwritten, and
 //!     within a zone groups are written in the order of their positions. What a crash has left behind the end
 //!     of the queue is not written over: the queue goes on in the next zone, and one is kept for that.
+//! 14. *Appearances.* Every record of a page in the queue is found by what its id begins with, or counts as
+//!     forgotten; so a range of which nothing is found has nothing that a crash could bring back.
 
 #[cfg(test)]
 extern crate self as mezzanine_engine;
@@ -76,6 +78,8 @@ mod tier;
 mod mode;
 
 mod directory;
+
+mod appearances;
 
 mod invalidation;
 

@@ -35,6 +35,8 @@ bugs! {
         /// An invalidation of a page that the tier does not hold is not counted as a change, so that an offer
         /// of what was read from disk before enters.
         InvalidationUncounted,
+        /// An invalidation of a range is not counted as a change of its pages.
+        RangeUncounted,
         /// A read of a frame that was overwritten meanwhile is believed.
         ReadUnconfirmed,
         /// A copy out of staging memory is believed although the memory was given to another group meanwhile.
@@ -242,6 +244,10 @@ bugs! {
         RangeTombstoneIgnored,
         /// Recovery applies a range's tombstone to its first page alone.
         RangeTombstoneOfOne,
+        /// Recovery does not note which stretches of the queue have pages of what.
+        AppearancesNotReplayed,
+        /// What the ring of appearances has forgotten is taken for what lies in its place.
+        ForgottenAppearancesBelieved,
         /// Recovery ignores tombstones in metadata segments.
         SegmentTombstonesIgnored,
         /// A second chance is given while a range is dropped, past the pass over the queue or behind the

@@ -218,7 +218,8 @@ impl Tier {
             return StageIn::Dropped;
         }
         // A write, an invalidation or a stage-out since the miss may have made this copy old.
-        let stale = token.is_some_and(|Token(changes)| changes != shard.changes());
+        let changes = || shard.changes().wrapping_add(self.range_changes(id));
+        let stale = token.is_some_and(|Token(seen)| seen != changes());
         if stale && !planted::is(Bug::StaleOfferAdmitted) {
             counters.dropped_stale.count(1);
             return StageIn::Dropped;
@@ -314,7 +315,8 @@ impl Tier {
         let Some((at, entry)) = seen.found else {
             self.count(Event::Miss);
             placed!(self, placement => placement.missed(id));
-            return Lookup::Miss(Token(seen.changes));
+            // Before the host reads disk, which is what counts.
+            return Lookup::Miss(Token(seen.changes.wrapping_add(self.range_changes(id))));
         };
         planted::outside("lookup: seen");
         if seen.state & REFERENCED == 0 {

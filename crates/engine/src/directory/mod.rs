@@ -159,6 +159,14 @@ impl Entry {
     }
 
     #[inline]
+    fn set_id(&self, id: &PageId) {
+        let ([a, b], c) = id.words();
+        self.id[0].store(a, Ordering::Relaxed);
+        self.id[1].store(b, Ordering::Relaxed);
+        self.id_end.store(c, Ordering::Relaxed);
+    }
+
+    #[inline]
     pub(crate) fn state(&self) -> u32 {
         self.state.load(Ordering::Acquire)
     }
@@ -395,6 +403,12 @@ impl<'r> Directory<'r> {
         PageId::from_words(words, entry.id_end.load(Ordering::Relaxed))
     }
 
+    /// Gives the entry of a frame that was just given out the id of its page, before it is linked.
+    #[inline]
+    pub(crate) fn name(&self, at: EntryNumber, id: &PageId) {
+        self.entry(at).set_id(id);
+    }
+
     /// Makes the entry of a frame that holds no valid page the head of a group.
     pub(crate) fn set_head(&self, at: EntryNumber, head: &GroupHead) {
         assert_eq!(self.state(at) & VALID, 0, "invariant 5: a valid frame is being overwritten");
@@ -456,10 +470,7 @@ impl<'r> LockedShard<'r> {
         debug_assert!(self.find(id).is_none(), "invariant 2: one valid frame per page");
         self.begin_change();
         let entry = directory.entry(at);
-        let ([a, b], c) = id.words();
-        entry.id[0].store(a, Ordering::Relaxed);
-        entry.id[1].store(b, Ordering::Relaxed);
-        entry.id_end.store(c, Ordering::Relaxed);
+        entry.set_id(id);
         entry.checksum.store(checksum, Ordering::Relaxed);
         let bucket = directory.bucket(self.hashed);
         if !bucket.insert(self.hashed.tag(), at.0 + 1) {

@@ -189,6 +189,12 @@ impl Tier {
         if let RecordKind::Page { lsn, second_chance: false, .. } = &kind {
             self.log_reaches(*lsn);
         }
+        let entry = self.entry_of(next);
+        if let RecordKind::Page { id, .. } = &kind {
+            // Invariant 14: whoever looks for pages of a range after this finds the page here, linked or not.
+            self.note_appearance(id, next);
+            self.directory().name(entry, id);
+        }
         planted::inside("append: group open");
         let record = self.take_record(group, version);
         planted::inside("append: record counted");
@@ -198,7 +204,6 @@ impl Tier {
         let summary = self.group_memory(sequence);
         let memory = self.page_of_group(summary, index);
         self.seal_if_full(group);
-        let entry = self.entry_of(next);
         if let RecordKind::Page { lsn, .. } = &kind {
             let recorded = Recorded { epoch: record.epoch, version: record.version, lsn: *lsn };
             placement.assigned(entry, &kind, recorded);

@@ -57,7 +57,7 @@ impl Tier {
             shard.changed();
         }
         let entry = shard.find(id);
-        if (entry.is_some() || self.may_return()) && !planted::is(Bug::NoTombstone) {
+        if (entry.is_some() || self.may_have(id) && self.may_return()) && !planted::is(Bug::NoTombstone) {
             self.append_tombstone(
                 IdRange { start: *id, count: 1, shift: 0 },
                 None,

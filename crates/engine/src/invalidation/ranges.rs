@@ -10,9 +10,8 @@
 
 use crate::answers::NoRoom;
 use crate::core::Tier;
-use crate::directory::VALID;
 use crate::format::RecordKind;
-use crate::ids::{IdRange, PageId, Position};
+use crate::ids::{IdRange, PageId};
 use crate::invalidation::in_progress::{RANGE_LOOKUPS_MAX, RangeInvalidation, RangeInvalidations};
 use crate::layout::HOST_METADATA_BYTES;
 use crate::planted;
@@ -29,12 +28,15 @@ impl Tier {
         host_metadata: Option<&[u8; HOST_METADATA_BYTES]>,
     ) -> Result<(), NoRoom> {
         let invalidations = self.range_invalidations();
+        // What was read from disk before is stale, whatever the tier has.
+        self.range_changed(range);
+        // No record of a page of the range is appended meanwhile but for pages that have one here already.
+        if host_metadata.is_none() && !self.may_have_any_of(range) {
+            return Ok(());
+        }
         let invalidation = {
-            let guard = self.control().lock.lock(self.owner);
+            let _guard = self.control().lock.lock(self.owner);
             if host_metadata.is_none() && self.has_nothing_of(range) {
-                drop(guard);
-                // What was read from disk before is stale all the same.
-                self.unlink_range(range);
                 return Ok(());
             }
             let invalidation =
@@ -75,21 +77,13 @@ impl Tier {
             }
             return unlinked;
         }
-        let directory = self.directory();
         // A second chance that was appended before the tombstone may not be linked yet. It holds its shard's
-        // lock until it is; later ones are refused.
-        directory.pass_locks(self.owner);
-        let control = self.control();
-        for position in Position::each(control.ends.front()..control.ends.rear()) {
-            let entry = self.entry_of(position);
-            if directory.state(entry) & VALID != 0 {
-                let id = directory.id(entry);
-                if range.contains(&id) {
-                    unlinked += u64::from(self.unlink_page(range, &id));
-                    planted::outside("range invalidation: one page unlinked");
-                }
-            }
-        }
+        // lock until it is, and that lock is taken for every page that was appended; later ones are refused.
+        self.any_appended_of(range, |id, _| {
+            unlinked += u64::from(self.unlink_page(range, &id));
+            planted::outside("range invalidation: one page unlinked");
+            false
+        });
         unlinked
     }
 

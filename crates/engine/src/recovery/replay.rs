@@ -23,6 +23,9 @@ impl Tier {
                 if position >= front {
                     let dirty = *dirty || self.control().host_log.redoes(*lsn);
                     let flags = if dirty { DIRTY } else { 0 } | if *lost { self.found_lost() } else { 0 };
+                    if !planted::is(Bug::AppearancesNotReplayed) {
+                        self.note_appearance(id, position);
+                    }
                     self.placement().replay(record, self.entry_of(position));
                     shard.link(self.entry_of(position), id, flags, *checksum);
                 }
@@ -46,22 +49,21 @@ impl Tier {
 
     fn replay_tombstone(&self, range: &IdRange) {
         let directory = self.directory();
-        let single = range.shift == 0 && range.count == 1 || planted::is(Bug::RangeTombstoneOfOne);
-        let entries = if single { 0 } else { self.geometry.entries() };
         let drop = |id: &PageId| {
             let shard = directory.lock(directory.hashed(id), self.owner);
             if let Some(entry) = shard.find(id) {
                 shard.unlink(entry);
             }
         };
-        if single {
+        if range.shift == 0 && range.count == 1 || planted::is(Bug::RangeTombstoneOfOne) {
             drop(&range.start);
+            return;
         }
-        for entry in EntryNumber::all(entries) {
-            if directory.state(entry) & VALID != 0 && range.contains(&directory.id(entry)) {
-                drop(&directory.id(entry));
-            }
-        }
+        // What was appended behind the tombstone has not been replayed yet.
+        self.any_appended_of(range, |id, _| {
+            drop(&id);
+            false
+        });
     }
 
     /// Whether groups follow one another from `front` to `end`; else the position where none begins.

@@ -26,7 +26,7 @@ use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
 use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
-use crate::ids::{EntryNumber, IdRange, PageId, Position, Version};
+use crate::ids::{IdRange, PageId, Position, Version};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -141,11 +141,7 @@ impl Tier {
         if !self.rests_for_disk() || moving || self.may_return() || planted::is(Bug::DropsOfNothingTakeRoom) {
             return false;
         }
-        let directory = self.directory();
-        let of_range =
-            |entry: EntryNumber| directory.state(entry) & VALID != 0 && range.contains(&directory.id(entry));
-        !Position::each(control.ends.front()..control.ends.rear())
-            .any(|position| of_range(self.entry_of(position)))
+        !self.any_appended_of(range, |_, position| self.state_at(position) & VALID != 0)
     }
 
     /// So many pages were invalidated at rest: as many others may be appended again in their stead. Where

@@ -1,0 +1,296 @@
+//! Which stretches of the queue have records of a database's pages, of a relation's, of a file's: so that a
+//! range that is invalidated costs what is there of it, and not a pass over the directory.
+//!
+//! Page ids that begin with the same bytes are an *object*, for each of a few lengths: with PostgreSQL's ids a
+//! database, one tablespace of it, a relation; with a volume's a file. (For PostgreSQL all forks of a relation
+//! are one object, and what is asked of a fork goes through what there is of its siblings.) Objects share
+//! places of a table by their hashes, which costs time and nothing else.
+//!
+//! An *appearance* says that in a *stretch* of positions, [`STRETCH`] of them, records of some object were
+//! appended. Those of one object are a chain, the newest first, and all of them are a ring in the order in
+//! which they came: the oldest make room for the newest.
+//!
+//! ```text
+//!   objects            appearances, by number            the queue
+//!   +--------+         ...  61  62  63  64  65           stretch 9   stretch 10   stretch 11
+//!   | newest |---> 65        ^       ^       |            +---------+------------+-----------
+//!   +--------+               '-------'-------'            | a b a c | b b b b c  | a a ...
+//!                      stretch 9: a  b  c   10: b  c   11: a
+//! ```
+//!
+//! What holds (invariant 14):
+//! 1. Before a record of a page is given a place, its object has an appearance there, at each length, and the
+//!    entry of its position has the id. Both under the control lock. So whoever takes that lock later finds
+//!    every page of the object that was appended before, linked or not, along the chain: at the position of
+//!    the record, or at one that follows.
+//! 2. Stretches along a chain go back, and appearances are never taken out but by newer ones. Whoever comes
+//!    to one that is gone knows: its number is too old. It looks at every position of what the ring forgot,
+//!    or counts the object as present.
+
+use mezzanine_ground::region::{Word, shared};
+
+use crate::core::Tier;
+use crate::ids::{IdRange, PageId, Position};
+use crate::planted::{self, Bug};
+
+/// Positions of a stretch: few, so that looking through one for a single page is cheap; not fewer, so that an
+/// object that is busy has one appearance for many pages.
+pub(crate) const STRETCH: u64 = 64;
+/// Entries of the directory for which there is an appearance in the ring.
+const ENTRIES_PER_APPEARANCE: usize = 8;
+/// Entries of the directory for which there is an object in the table.
+const ENTRIES_PER_OBJECT: usize = 128;
+/// Beyond so many the table would leave the processor's caches.
+const OBJECTS_MAX: usize = 1 << 16;
+/// Bytes at the beginning of an id that name an object.
+const LENGTHS: [usize; 4] = [0, 4, 8, 12];
+
+/// How many appearances there were, and the stretch that the last record was appended in. Changes under the
+/// control lock.
+#[repr(C, align(64))]
+pub(crate) struct Appearing {
+    /// Appearances so far: the number of the newest.
+    count: Word,
+    /// One more than the stretch that is being filled; 0 before there is one.
+    stretch: Word,
+    /// Appearances before that stretch.
+    before_stretch: Word,
+}
+
+/// An object, or several that share a hash.
+#[repr(C)]
+pub(crate) struct Object {
+    /// The number of its newest appearance; 0 before there is one. Changes under the control lock.
+    newest: Word,
+    /// How often a range of it was invalidated.
+    changes: Word,
+}
+
+/// An appearance: its stretch, in 32 bits, and above them how many numbers before it the object's one before
+/// is, 0 if there is none.
+#[repr(transparent)]
+pub(crate) struct Appearance(Word);
+
+shared!(Appearing, Object, Appearance);
+
+/// How many objects and appearances there is room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AppearancesLayout {
+    appearing: usize,
+    objects: usize,
+    ring: usize,
+    object_count: usize,
+    ring_len: usize,
+}
+
+impl AppearancesLayout {
+    pub(crate) fn compute(entries: usize, take: &mut impl FnMut(usize, usize) -> usize) -> Self {
+        let object_count = (entries / ENTRIES_PER_OBJECT).clamp(16, OBJECTS_MAX);
+        let ring_len = (entries / ENTRIES_PER_APPEARANCE).max(16);
+        Self {
+            appearing: take(size_of::<Appearing>(), 64),
+            objects: take(object_count * size_of::<Object>(), 64),
+            ring: take(ring_len * size_of::<Appearance>(), 64),
+            object_count,
+            ring_len,
+        }
+    }
+}
+
+/// What a walk along an object's appearances comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// A stretch, by its first position, and the number of the appearance before.
+    Stretch(Position, u64),
+    /// The ring has forgotten it, as everything at positions before this one.
+    Forgotten(Position),
+}
+
+/// The bytes at the beginning of an id as a number, to be hashed.
+#[inline]
+fn beginning(id: &PageId, length: usize) -> u64 {
+    let ([first, second], _) = id.words();
+    let lower = |word: u64| u64::from_le(word) & 0xFFFF_FFFF;
+    match length {
+        0 => 0,
+        4 => lower(first),
+        8 => first,
+        _ => first.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ lower(second),
+    }
+}
+
+impl Tier {
+    fn appearing(&self) -> &Appearing {
+        self.region.value(self.geometry.layout.appearances.appearing)
+    }
+
+    fn ring_of_appearances(&self) -> &[Appearance] {
+        let layout = &self.geometry.layout.appearances;
+        self.region.slice(layout.ring, layout.ring_len)
+    }
+
+    fn objects(&self) -> &[Object] {
+        let layout = &self.geometry.layout.appearances;
+        self.region.slice(layout.objects, layout.object_count)
+    }
+
+    #[inline]
+    fn object_in<'o>(objects: &'o [Object], id: &PageId, length: usize) -> &'o Object {
+        let mixed = (beginning(id, length) ^ length as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        // The high half picks the place by multiplication, so that their number may be any.
+        let at = (((mixed ^ mixed >> 29) & 0xFFFF_FFFF) * objects.len() as u64) >> 32;
+        &objects[at as usize]
+    }
+
+    /// The smallest object that has all of a range.
+    fn object_of(&self, range: &IdRange) -> &Object {
+        let shared = range.shared_beginning();
+        let length = LENGTHS.into_iter().rev().find(|&length| length <= shared).unwrap_or(0);
+        Self::object_in(self.objects(), &range.start, length)
+    }
+
+    /// A record of the page is about to be appended at this position: later than all before. Under the control
+    /// lock, or at recovery.
+    #[inline]
+    pub(crate) fn note_appearance(&self, id: &PageId, position: Position) {
+        let appearing = self.appearing();
+        let stretch = position.number() / STRETCH;
+        if appearing.stretch.get() != stretch + 1 {
+            assert!(appearing.stretch.get() <= stretch, "invariant 14: records are appended in order");
+            appearing.stretch.set(stretch + 1);
+            appearing.before_stretch.set(appearing.count.get());
+        }
+        let before = appearing.before_stretch.get();
+        let objects = self.objects();
+        for length in LENGTHS {
+            let object = Self::object_in(objects, id, length);
+            if object.newest.get() <= before {
+                self.appear(object, stretch);
+            }
+        }
+    }
+
+    /// The object appears in the stretch that is being filled.
+    fn appear(&self, object: &Object, stretch: u64) {
+        let appearing = self.appearing();
+        let ring = self.ring_of_appearances();
+        let number = appearing.count.get() + 1;
+        let newest = object.newest.get();
+        let back = if newest == 0 { 0 } else { (number - newest).min(u64::from(u32::MAX)) };
+        // First the number, by which whoever is reading what lay here finds that it is gone.
+        appearing.count.set(number);
+        ring[(number % ring.len() as u64) as usize].0.set(back << 32 | stretch & u64::from(u32::MAX));
+        object.newest.set(number);
+    }
+
+    /// The appearance of this number, which there was.
+    fn appearance(&self, number: u64) -> Found {
+        let appearing = self.appearing();
+        let ring = self.ring_of_appearances();
+        let at = |number: u64| ring[(number % ring.len() as u64) as usize].0.get();
+        // No stretch is later than this one, and none that is remembered is 2^32 stretches before.
+        let whole = |word: u64| {
+            let last = appearing.stretch.get() - 1;
+            last - (last.wrapping_sub(word) & u64::from(u32::MAX))
+        };
+        let kept = |number: u64| number + ring.len() as u64 > appearing.count.get();
+        let word = at(number);
+        let stretch = whole(word);
+        if kept(number) || planted::is(Bug::ForgottenAppearancesBelieved) {
+            let back = word >> 32;
+            let before = if back == 0 { 0 } else { number.saturating_sub(back) };
+            return Found::Stretch(Position::from_number(stretch * STRETCH), before);
+        }
+        loop {
+            let oldest = appearing.count.get() + 1 - ring.len() as u64;
+            let stretch = whole(at(oldest));
+            if kept(oldest) {
+                return Found::Forgotten(Position::from_number((stretch + 1) * STRETCH));
+            }
+        }
+    }
+
+    /// All records of pages of the object, and of others maybe, lie before this position.
+    fn end_of(&self, object: &Object) -> Position {
+        match object.newest.get() {
+            0 => Position::ZERO,
+            newest => match self.appearance(newest) {
+                Found::Stretch(begin, _) => begin + STRETCH,
+                Found::Forgotten(end) => end,
+            },
+        }
+    }
+
+    /// Whether a crash may find pages of the range, linked or not: there is a record of one that the durable
+    /// front has not passed. With a slot directory it is slots that say so.
+    pub(crate) fn may_have_any_of(&self, range: &IdRange) -> bool {
+        let directory = self.geometry.slot_directory().is_some();
+        directory || self.end_of(self.object_of(range)) > self.control().passed.durable_front()
+    }
+
+    /// The same of one page.
+    pub(crate) fn may_have(&self, id: &PageId) -> bool {
+        let object = Self::object_in(self.objects(), id, LENGTHS[LENGTHS.len() - 1]);
+        self.end_of(object) > self.control().passed.durable_front()
+    }
+
+    /// Counts that pages of the range are being invalidated, whether or not the tier has any: offers of what
+    /// was read from disk before are stale.
+    pub(crate) fn range_changed(&self, range: &IdRange) {
+        if !planted::is(Bug::RangeUncounted) {
+            self.object_of(range).changes.count(1);
+        }
+    }
+
+    /// How often ranges were invalidated that the page may lie in. Lengths that it shares with others count for
+    /// all of them.
+    pub(crate) fn range_changes(&self, id: &PageId) -> u32 {
+        let objects = self.objects();
+        let of = |length| Self::object_in(objects, id, length).changes.get() as u32;
+        LENGTHS.into_iter().map(of).fold(0, u32::wrapping_add)
+    }
+
+    /// Shows `visit` every page of the range that was appended before the call, whether or not it is linked,
+    /// and where: the id of the entry at a position that the front has not passed. Pages that were superseded
+    /// come as well, and one page comes as often as it was appended. It ends when `visit` says so, with true.
+    ///
+    /// What is appended meanwhile may be missed. So may a page that moves, if the caller does not keep it from
+    /// moving.
+    pub(crate) fn any_appended_of(
+        &self,
+        range: &IdRange,
+        mut visit: impl FnMut(PageId, Position) -> bool,
+    ) -> bool {
+        let control = self.control();
+        let Some((first, last)) = range.first_and_last() else { return false };
+        let front = control.ends.front();
+        let directory = self.directory();
+        let mut look = |begin: Position, end: Position| {
+            let end = end.min(control.ends.rear());
+            let ring = self.ring();
+            let runs = ring.runs(begin, end.distance_from(begin).unwrap_or(0));
+            runs.into_iter().any(|(begin, frames)| {
+                let entry = ring.entry_of(begin);
+                (0..frames).any(|step| {
+                    let id = directory.id(entry.after(step));
+                    // The head of a group has no id; taken for one, it is no page's.
+                    first <= id && id <= last && visit(id, begin + step)
+                })
+            })
+        };
+        let mut number = self.object_of(range).newest.get();
+        while number > 0 {
+            match self.appearance(number) {
+                Found::Stretch(begin, _) if begin + STRETCH <= front => return false,
+                Found::Stretch(begin, before) => {
+                    if look(begin.max(front), begin + STRETCH) {
+                        return true;
+                    }
+                    number = before;
+                }
+                Found::Forgotten(end) => return look(front, end.max(front)),
+            }
+        }
+        false
+    }
+}
