@@ -5,6 +5,7 @@ use mezzanine_ground::region::{REGION_ALIGNMENT, arrayed};
 
 use crate::appearances::AppearancesLayout;
 use crate::attach::header::HEADER_BYTES;
+use crate::checkpoint::clean::CleanLayout;
 use crate::config::Geometry;
 use crate::control::Control;
 use crate::directory::bucket::{Bucket, PAGES_PER_BUCKET};
@@ -34,6 +35,8 @@ pub(crate) struct Layout {
     pub(crate) entries: usize,
     /// In which stretches of the queue there are pages of what.
     pub(crate) appearances: AppearancesLayout,
+    /// Which stretches of the queue have nothing dirty.
+    pub(crate) clean: CleanLayout,
     /// Where pages lie that are written in place.
     pub(crate) placed: PlacedLayout,
     /// Clean pages that were offered lately.
@@ -79,6 +82,7 @@ impl Layout {
         let bucket_table = take(buckets * size_of::<Bucket>(), 64);
         let entries = take(frames * size_of::<Entry>(), 64);
         let appearances = AppearancesLayout::compute(frames, &mut take);
+        let clean = CleanLayout::compute(frames, &mut take);
         let placed = match &geometry.placed {
             Some(placed) => PlacedLayout::compute(placed, &mut take),
             None => PlacedLayout::default(),
@@ -103,6 +107,7 @@ impl Layout {
             bucket_table,
             entries,
             appearances,
+            clean,
             placed,
             second_touch,
             segment_ends,

@@ -156,6 +156,11 @@ bugs! {
         ReplacedUnsynced,
         /// A page that was changed while a drain wrote an older version counts as clean.
         CleanedAlthoughChanged,
+        /// A stretch of the queue that had nothing dirty once is left out by drains when the queue has come
+        /// round to it again.
+        CleanOnceCleanForEver,
+        /// The last sync of a drain makes clean what lies at the front alone.
+        DrainedAtFrontAlone,
         /// Who quiesces the volume does not wait for those who are in the middle of a change. (The volume's
         /// part.)
         OthersNotAwaited,

@@ -1,5 +1,7 @@
 //! The drain that was requested, and marks, which tell pages that became dirty before from others.
 
+use std::ops::Range;
+
 use mezzanine_ground::region::{StateWord, Word, states};
 
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
@@ -42,6 +44,9 @@ pub(crate) struct Drain {
     pub(super) scanned: Word,
     /// Where the sweep ends.
     end: Word,
+    /// Between these two lies what the drain has written: none if the second is 0.
+    wrote_from: Word,
+    wrote_end: Word,
     /// Who marks pages clean.
     pub(super) owner: Word,
 }
@@ -61,6 +66,29 @@ impl Drain {
 
     pub(super) fn set_end(&self, end: Position) {
         self.end.set(end.number());
+    }
+
+    /// The drain has written nothing yet. Under the control lock.
+    pub(super) fn wrote_none(&self) {
+        self.wrote_from.set(u64::MAX);
+        self.wrote_end.set(0);
+    }
+
+    /// A page of the drain at this position is about to be marked as written. By the one who has the batch.
+    pub(crate) fn writes(&self, position: Position) {
+        self.wrote_from.set(self.wrote_from.get().min(position.number()));
+        self.moves(position);
+    }
+
+    /// A page that the drain has written goes on to this position.
+    pub(crate) fn moves(&self, position: Position) {
+        self.wrote_end.raise(position.next().number());
+    }
+
+    /// Positions between which the drain has written pages, from `front` on.
+    pub(super) fn written(&self, front: Position) -> Range<Position> {
+        let from = Position::from_number(self.wrote_from.get()).max(front);
+        from..Position::from_number(self.wrote_end.get()).max(from)
     }
 
     /// Whether pages are being marked clean.

@@ -32,7 +32,7 @@ pub(crate) mod room;
 use crate::answers::NoRoom;
 use crate::config::RESERVED_GROUPS;
 use crate::core::Tier;
-use crate::directory::GroupHead;
+use crate::directory::{DRAINED, GroupHead};
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES};
 use crate::groups::group::Replaced;
 use crate::groups::group::Reserve;
@@ -182,6 +182,9 @@ impl Tier {
         };
         if awaited && !self.drain_lets_supersede(next) {
             return None;
+        }
+        if replaced.is_some_and(|older| older.state & DRAINED != 0) {
+            control.drain.moves(next);
         }
         if !placement.assign(&mut kind) {
             return None;

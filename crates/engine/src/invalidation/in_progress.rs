@@ -7,7 +7,7 @@ use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 /// Ranges that can be invalidated at the same time; whoever comes then waits.
 pub(super) const RANGES_MAX: usize = 64;
 /// Ranges of at most so many pages are looked up page by page.
-pub(super) const RANGE_LOOKUPS_MAX: u64 = 256;
+pub(crate) const RANGE_LOOKUPS_MAX: u64 = 256;
 
 /// A range that is being invalidated. Guarded by the control lock.
 #[repr(C, align(64))]

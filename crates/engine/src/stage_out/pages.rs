@@ -19,7 +19,7 @@
 use mezzanine_ground::region::Word;
 
 use crate::core::Tier;
-use crate::directory::{GroupHead, VALID, WRITTEN, needs_disk};
+use crate::directory::{DRAINED, GroupHead, VALID, WRITTEN, needs_disk};
 use crate::failure::latch::Failure;
 use crate::ids::{EntryNumber, IdRange, PageId, Position};
 use crate::planted::{self, Bug};
@@ -167,6 +167,9 @@ impl Tier {
             // The frame is not given to another page while the batch holds it.
             let newest = shard.find(&id);
             if directory.state(entry) & VALID != 0 && newest == Some(entry) {
+                if flags & DRAINED != 0 {
+                    self.control().drain.writes(page.position);
+                }
                 shard.set_flags(entry, WRITTEN | flags);
                 planted::inside("disk written: one page marked");
             } else if let Some(newer) = newest.filter(|_| planted::is(Bug::WrittenForNewerVersion)) {
