@@ -7,6 +7,7 @@ mod common;
 
 mod jobs;
 
+mod appearances;
 mod bad_frames;
 mod bad_segments;
 mod drains;

@@ -1,0 +1,117 @@
+//! What is found by the beginnings of page ids, and what is known to be clean.
+
+use mezzanine_engine::planted::{Bug, only_with};
+use mezzanine_engine::{DrainScope, DrainState, IdRange, Lookup, PageId, StageIn, StageKind};
+
+use crate::common::{Host, page};
+use crate::{id, pairs};
+
+/// More blocks than are looked up one by one.
+fn whole_file(file: u64) -> IdRange {
+    IdRange::blocks_from(file, 0)
+}
+
+/// Has the tier drain everything, and says whether it holds no only copy then.
+fn drains_whole(host: &mut Host) -> bool {
+    let ticket = host.tier.request_drain(&DrainScope::default()).unwrap();
+    while host.tier.drain_state(&ticket) == DrainState::Pending {
+        assert!(host.step(), "a drain has a job");
+    }
+    assert_eq!(host.tier.drain_state(&ticket), DrainState::Done);
+    host.tier.valid_and_dirty().1 == 0
+}
+
+#[test]
+fn what_recovery_has_found_can_be_invalidated() {
+    only_with(&[Bug::AppearancesNotReplayed], || {
+        let mut host = Host::new(&pairs(), 1);
+        for block in 0..8 {
+            host.write(id(block), &page(4096, block));
+        }
+        host.sync();
+        let host = host.reopen(false);
+        host.tier.invalidate_range(&whole_file(1)).unwrap();
+        (0..8).all(|block| host.tier.holds(&id(block)).is_none())
+    });
+}
+
+/// So many files come after the first that nobody knows any more in which part of the queue that one is.
+#[test]
+fn what_was_forgotten_is_looked_for_everywhere() {
+    only_with(&[Bug::ForgottenAppearancesBelieved], || {
+        let mut host = Host::new(&pairs(), 1);
+        host.write(PageId::volume(1, 0), &page(4096, 1));
+        for block in 0..70 {
+            host.write(PageId::volume(2, block), &page(4096, block));
+        }
+        for file in 3..203 {
+            host.write(PageId::volume(file, 0), &page(4096, file));
+        }
+        assert!(host.tier.holds(&PageId::volume(1, 0)).is_some());
+        host.tier.invalidate_range(&whole_file(1)).unwrap();
+        host.tier.holds(&PageId::volume(1, 0)).is_none()
+    });
+}
+
+/// A page was read from disk, and its file is cut off before the tier is offered what was read. The tier has
+/// nothing of the file.
+#[test]
+fn what_was_read_before_its_file_was_cut_is_not_taken() {
+    only_with(&[Bug::RangeUncounted], || {
+        let host = Host::new(&pairs(), 1);
+        let Lookup::Miss(token) = host.tier.lookup(&id(3), &mut page(4096, 0)) else {
+            panic!("the tier is empty")
+        };
+        host.tier.invalidate_range(&whole_file(1)).unwrap();
+        let offered = host.tier.stage_in(&id(3), &page(4096, 1), StageKind::Clean(Some(token)), 0);
+        offered == StageIn::Dropped
+    });
+}
+
+/// The queue goes round, and what was clean at a place says nothing of what lies there next.
+#[test]
+fn what_was_clean_once_is_looked_at_again() {
+    only_with(&[Bug::CleanOnceCleanForEver], || {
+        let mut host = Host::new(&pairs(), 1);
+        let clean = (0..4).all(|round| {
+            for block in 0..200 {
+                host.write(id(1000 * round + block), &page(4096, block));
+            }
+            host.sync();
+            // The second time it is known what is clean.
+            drains_whole(&mut host) && drains_whole(&mut host)
+        });
+        clean
+    });
+}
+
+#[test]
+fn what_a_drain_has_written_is_clean() {
+    only_with(&[Bug::DrainedAtFrontAlone], || {
+        let mut host = Host::new(&pairs(), 1);
+        for block in 0..40 {
+            host.write(id(block), &page(4096, block));
+        }
+        host.sync();
+        drains_whole(&mut host)
+    });
+}
+
+/// A drain of one page looks that page up: others, before it in the queue and behind, stay as they are.
+#[test]
+fn a_drain_of_one_page_leaves_the_others() {
+    let mut host = Host::new(&pairs(), 1);
+    for block in 0..40 {
+        host.write(id(block), &page(4096, block));
+    }
+    host.sync();
+    let range = Some(IdRange::blocks(1, 20, 1));
+    let ticket = host.tier.request_drain(&DrainScope { range, before: None }).unwrap();
+    while host.tier.drain_state(&ticket) == DrainState::Pending {
+        assert!(host.step(), "a drain has a job");
+    }
+    assert_eq!(host.tier.drain_state(&ticket), DrainState::Done);
+    assert_eq!(host.tier.holds(&id(20)), Some(false), "it is clean");
+    assert_eq!(host.disk.len(), 1, "nothing else went to disk");
+    host.tier.check();
+}
