@@ -10,6 +10,7 @@ mod policy;
 mod processes;
 mod recovery;
 mod report;
+mod scale;
 mod timing;
 mod volume;
 mod workload;
@@ -80,6 +81,22 @@ enum Bench {
         #[arg(long, default_value = ".")]
         directory: PathBuf,
     },
+    /// What a tier costs as it grows: memory and metadata, drops, drains, checkpoints, recovery.
+    Scale {
+        /// Sizes of the tier in GiB.
+        #[arg(long, value_delimiter = ',', default_value = "1,8,128,1024,4096", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+        gib: Vec<u64>,
+        /// Up to which size it is measured: a tier takes 0.5 % of that as memory, and minutes to fill. Of larger
+        /// ones memory and metadata are computed.
+        #[arg(long, default_value_t = 128)]
+        measured_gib: u64,
+        /// Relations that were dropped right before the crash that a tier is recovered from.
+        #[arg(long, default_value_t = 10_000)]
+        drops: u64,
+        /// Folder for the flash file, which is sparse.
+        #[arg(long, default_value = ".")]
+        directory: PathBuf,
+    },
     /// A flash hit through a volume against the bare device read.
     Hit {
         /// Folder for the files; a file system with direct I/O gives the figure its meaning.
@@ -98,9 +115,10 @@ impl Bench {
     /// Where it puts its files, if it has any.
     fn directory(&self) -> Option<&Path> {
         match self {
-            Self::Recovery { directory, .. } | Self::Hit { directory } | Self::All { directory } => {
-                Some(directory)
-            }
+            Self::Recovery { directory, .. }
+            | Self::Scale { directory, .. }
+            | Self::Hit { directory }
+            | Self::All { directory } => Some(directory),
             Self::Engine { .. }
             | Self::Counted { .. }
             | Self::Processes { .. }
@@ -132,6 +150,9 @@ fn main() -> ExitCode {
         Bench::Drive { gigabytes } => drive::run(scale, gigabytes),
         Bench::Memory => Ok(memory::run()),
         Bench::Recovery { gib, directory } => recovery::run(scale, *gib, directory),
+        Bench::Scale { gib, measured_gib, drops, directory } => {
+            scale::run(scale, gib, *measured_gib, *drops, directory)
+        }
         Bench::Hit { directory } => volume::run(scale, directory),
         Bench::All { directory } => all(scale, directory),
     };
@@ -154,6 +175,8 @@ fn all(scale: report::Scale, directory: &Path) -> report::Outcome {
     rows.extend(drive::run(scale, &[scale.pick(16, 1)])?);
     rows.extend(memory::run());
     rows.extend(recovery::run(scale, GIB, directory)?);
+    let sizes: &[u64] = if scale == report::Scale::Full { &[1, 8, 128, 1024, 4096] } else { &[1] };
+    rows.extend(scale::run(scale, sizes, scale.pick(128, 1), scale.pick(10_000, 10), directory)?);
     rows.extend(volume::run(scale, directory)?);
     Ok(rows)
 }

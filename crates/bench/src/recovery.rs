@@ -13,6 +13,7 @@ use mezzanine_engine::{
 };
 
 use crate::report::{Outcome, Row, Scale};
+use crate::scale;
 
 /// Bandwidth in bytes a second at which bytes read are turned into seconds of a device.
 const DEVICE_BANDWIDTH: f64 = 500e6;
@@ -63,6 +64,59 @@ fn measure(bytes: u64, file: File) -> Outcome {
     ])
 }
 
+/// Recovery of a tier in which relations were dropped a moment ago, beside one without.
+pub(crate) fn with_drops(bytes: u64, drops: u64, directory: &Path, size: &str) -> Outcome {
+    let path = directory.join(format!("mezz-bench-scale-{}.flash", std::process::id()));
+    let mut rows = Vec::new();
+    let mut without = None;
+    for drops in [0, drops] {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
+        let config = TierConfig::for_flash_bytes(8192, bytes);
+        let geometry = config.geometry()?;
+        file.set_len(geometry.flash_bytes())?;
+        let mut flash = Flash(file);
+        let fresh = Superblock::new(&geometry, [1; 16], [2; 16]);
+        let outcome = recovered_with_drops(&config, &fresh, drops, &mut flash);
+        std::fs::remove_file(&path)?;
+        let (processor, read) = outcome?;
+        let row =
+            Row::new(format!("{size}: recovery with {drops} drops pending, processor time"), processor, "s");
+        rows.push(match without {
+            None => row,
+            Some(without) => row.beside("with none", without),
+        });
+        if without.replace(processor).is_none() {
+            rows.push(Row::new(format!("{size}: recovery, flash read"), read / 1e6, "MB"));
+        }
+    }
+    Ok(rows)
+}
+
+/// Processor seconds of a recovery, and bytes read.
+fn recovered_with_drops(
+    config: &TierConfig,
+    fresh: &Superblock,
+    drops: u64,
+    flash: &mut Flash,
+) -> Result<(f64, f64), Box<dyn Error>> {
+    let geometry = config.geometry()?;
+    let pages = geometry.frames() * 11 / 10;
+    let (tier, superblock) = filled(config, fresh, flash, scale::nth)?;
+    let whole = scale::small_relations(pages).saturating_sub(drops);
+    for number in whole..whole + drops {
+        while tier.invalidate_range(&scale::small_relation(number)).is_err() {
+            step(&tier, flash)?;
+        }
+    }
+    make_durable(&tier, flash)?;
+    drop(tier);
+    let region = Blank::heap(geometry.region_bytes());
+    prefer_huge_pages(region.memory());
+    let start = processor_seconds()?;
+    let recovered = Tier::recover(region, &superblock, 1, flash)?;
+    Ok((processor_seconds()? - start, recovered.report.bytes_read as f64))
+}
+
 /// Seconds that this thread has had the processor.
 fn processor_seconds() -> Result<f64, Box<dyn Error>> {
     let statistics = std::fs::read_to_string("/proc/thread-self/schedstat")?;
@@ -73,6 +127,26 @@ fn processor_seconds() -> Result<f64, Box<dyn Error>> {
 /// Fills the queue, until it has gone round, with pages of zeros, which stay holes in the file: recovery
 /// reads no pages below the durable mark, and a hole reads as the zeros that the checksum was made of.
 fn fill(config: &TierConfig, fresh: &Superblock, flash: &mut Flash) -> Result<Superblock, Box<dyn Error>> {
+    let (tier, superblock) = filled(config, fresh, flash, |n| PageId::volume(1, n))?;
+    make_durable(&tier, flash)?;
+    Ok(superblock)
+}
+
+fn make_durable(tier: &Tier, flash: &mut Flash) -> Result<(), Box<dyn Error>> {
+    let ticket = tier.request_sync()?;
+    while tier.sync_state(&ticket) != SyncState::Durable {
+        step(tier, flash)?;
+    }
+    Ok(())
+}
+
+/// [`fill`], with pages of these ids in turn, and without a sync.
+fn filled(
+    config: &TierConfig,
+    fresh: &Superblock,
+    flash: &mut Flash,
+    nth: impl Fn(u64) -> PageId,
+) -> Result<(Tier, Superblock), Box<dyn Error>> {
     let geometry = config.geometry()?;
     let region = Blank::heap(geometry.region_bytes());
     prefer_huge_pages(region.memory());
@@ -80,18 +154,14 @@ fn fill(config: &TierConfig, fresh: &Superblock, flash: &mut Flash) -> Result<Su
     let tier = recovered.tier;
     let page = vec![0; geometry.page_size()];
     for n in 0..geometry.frames() * 11 / 10 {
-        let id = PageId::volume(1, n);
+        let id = nth(n);
         while tier.stage_in(&id, &page, StageKind::Dirty, 0) == StageIn::Full {
             if !step(&tier, flash)? {
                 return Err("a full tier has no job".into());
             }
         }
     }
-    let ticket = tier.request_sync()?;
-    while tier.sync_state(&ticket) != SyncState::Durable {
-        step(&tier, flash)?;
-    }
-    Ok(recovered.superblock)
+    Ok((tier, recovered.superblock))
 }
 
 fn step(tier: &Tier, flash: &mut Flash) -> Result<bool, Box<dyn Error>> {

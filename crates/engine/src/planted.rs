@@ -159,6 +159,9 @@ bugs! {
         /// A stretch of the queue that had nothing dirty once is left out by drains when the queue has come
         /// round to it again.
         CleanOnceCleanForEver,
+        /// A drain of a range ends where its last page lay when it was asked for, though that was superseded
+        /// while the range was looked up.
+        SupersededLeftOut,
         /// The last sync of a drain makes clean what lies at the front alone.
         DrainedAtFrontAlone,
         /// Who quiesces the volume does not wait for those who are in the middle of a change. (The volume's

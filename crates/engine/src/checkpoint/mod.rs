@@ -126,12 +126,15 @@ impl Tier {
         if let Some(range) = &scope.range {
             // From now on what is superseded is met behind the sweep's end, which moves with it: a page of the
             // range that is not seen here any more lies there.
-            let first = self.first_to_drain(range).unwrap_or(rear).min(rear);
+            let (first, end) = self.to_drain(range).unwrap_or((rear, rear));
             planted::outside("request drain: range looked up");
             let _guard = self.control().lock.lock(self.owner);
             let drain = &self.control().drain;
             if drain.number.get() == ticket.0 && drain.stage.get() == Stage::Sweep {
                 drain.set_cursor(drain.cursor().max(first));
+                if drain.end() == rear || planted::is(Bug::SupersededLeftOut) {
+                    drain.set_end(end);
+                }
             }
         }
         Ok(ticket)
@@ -159,14 +162,14 @@ impl Tier {
         Ok((DrainTicket(number), control.ends.rear()))
     }
 
-    /// The first position in the queue at which there is a page of the range that disk needs, or one that is
-    /// lost.
-    fn first_to_drain(&self, range: &IdRange) -> Option<Position> {
+    /// Between which positions of the queue the pages of the range lie that disk needs, or that are lost.
+    fn to_drain(&self, range: &IdRange) -> Option<(Position, Position)> {
         let directory = self.directory();
-        let mut first = None;
+        let mut between: Option<(Position, Position)> = None;
         let mut look = |position: Position| {
             if directory.state(self.entry_of(position)) & (VALID | DIRTY) == VALID | DIRTY {
-                first = Some(first.map_or(position, |first: Position| first.min(position)));
+                let (first, end) = between.unwrap_or((position, position));
+                between = Some((first.min(position), end.max(position.next())));
             }
         };
         if let Some(ids) = range.few_ids(RANGE_LOOKUPS_MAX) {
@@ -180,7 +183,7 @@ impl Tier {
                 false
             });
         }
-        first
+        between
     }
 
     /// How far a drain is.
@@ -404,8 +407,10 @@ impl Tier {
         let front = control.ends.front();
         let written = control.drain.written(front);
         let written = if planted::is(Bug::DrainedAtFrontAlone) { front..front } else { written };
-        // The band at the front may overlap with what the drain has written: it is looked at twice then.
-        for position in Position::each(front..synced_end).chain(Position::each(written)) {
+        // What was staged out up to an earlier drain's sync was marked then. The rest of it may overlap with
+        // what the drain has written: that is looked at twice.
+        let staged_out = front.max(control.drain.marked())..synced_end;
+        for position in Position::each(staged_out).chain(Position::each(written)) {
             let entry = self.entry_of(position);
             if !is_clean(directory.state(entry), position) {
                 continue;
@@ -418,6 +423,7 @@ impl Tier {
             }
         }
         let _guard = control.lock.lock(self.owner);
+        control.drain.set_marked(synced_end);
         control.drain.stage.set(Stage::Idle);
         planted::inside("drain: over, not counted");
         control.drain.over();

@@ -47,6 +47,8 @@ pub(crate) struct Drain {
     /// Between these two lies what the drain has written: none if the second is 0.
     wrote_from: Word,
     wrote_end: Word,
+    /// What was staged out before this position has been marked clean.
+    marked: Word,
     /// Who marks pages clean.
     pub(super) owner: Word,
 }
@@ -66,6 +68,14 @@ impl Drain {
 
     pub(super) fn set_end(&self, end: Position) {
         self.end.set(end.number());
+    }
+
+    pub(super) fn marked(&self) -> Position {
+        Position::from_number(self.marked.get())
+    }
+
+    pub(super) fn set_marked(&self, end: Position) {
+        self.marked.set(end.number().max(self.marked.get()));
     }
 
     /// The drain has written nothing yet. Under the control lock.
