@@ -1,9 +1,12 @@
 //! What is found by the beginnings of page ids, and what is known to be clean.
 
-use mezzanine_engine::planted::{Bug, only_with};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use mezzanine_engine::planted::{Bug, at_points, only_with};
 use mezzanine_engine::{DrainScope, DrainState, IdRange, Lookup, PageId, StageIn, StageKind};
 
-use crate::common::{Host, page};
+use crate::common::{Host, carry_out, page};
 use crate::{id, pairs};
 
 /// More blocks than are looked up one by one.
@@ -94,6 +97,46 @@ fn what_a_drain_has_written_is_clean() {
         }
         host.sync();
         drains_whole(&mut host)
+    });
+}
+
+/// A page of a range is written again when its drain has looked the range up, and does not know yet between
+/// which positions it is to look.
+#[test]
+fn a_drain_goes_after_what_is_superseded_while_it_begins() {
+    only_with(&[Bug::SupersededLeftOut], || {
+        let mut host = Host::new(&pairs(), 1);
+        for block in 0..10 {
+            host.write(id(block), &page(4096, block));
+        }
+        host.sync();
+        let (tier, flash) = (&host.tier, &mut host.flash);
+        let (looked_up, is_looked_up) = std::sync::mpsc::channel();
+        let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|threads| {
+            threads.spawn(move || {
+                is_looked_up.recv().unwrap();
+                let staged = tier.stage_in(&id(9), &page(4096, 99), StageKind::Dirty, 0);
+                assert_eq!(staged, StageIn::Staged { also_disk: false });
+                go_on.send(()).unwrap();
+            });
+            at_points(Some(Rc::new(move |point| {
+                if point == "request drain: range looked up" {
+                    looked_up.send(()).unwrap();
+                    goes_on.recv().unwrap();
+                }
+            })));
+            let range = Some(IdRange::blocks(1, 0, 10));
+            let ticket = tier.request_drain(&DrainScope { range, before: None }).unwrap();
+            at_points(None);
+            let mut disk = HashMap::new();
+            while tier.drain_state(&ticket) == DrainState::Pending {
+                let mut job = tier.next_job(1).unwrap();
+                carry_out(flash, &mut disk, &mut job);
+                tier.complete(job, Ok(()));
+            }
+            disk.get(&id(9)) == Some(&page(4096, 99))
+        })
     });
 }
 
