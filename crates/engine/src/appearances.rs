@@ -42,8 +42,10 @@ const ENTRIES_PER_APPEARANCE: usize = 8;
 const ENTRIES_PER_OBJECT: usize = 128;
 /// Beyond so many the table would leave the processor's caches.
 const OBJECTS_MAX: usize = 1 << 16;
-/// Bytes at the beginning of an id that name an object.
-const LENGTHS: [usize; 4] = [0, 4, 8, 12];
+/// Bytes at the beginning of an id that name an object of the table. None name the object of all pages.
+const LENGTHS: [usize; 3] = [4, 8, 12];
+/// The longest.
+const LENGTH_MAX: usize = LENGTHS[LENGTHS.len() - 1];
 
 /// How many appearances there were, and the stretch that the last record was appended in. Changes under the
 /// control lock.
@@ -55,6 +57,10 @@ pub(crate) struct Appearing {
     stretch: Word,
     /// Appearances before that stretch.
     before_stretch: Word,
+    /// How the id began that was noted last in it.
+    last: [Word; 2],
+    /// The object of all pages.
+    all: Object,
 }
 
 /// An object, or several that share a hash.
@@ -106,17 +112,24 @@ enum Found {
     Forgotten(Position),
 }
 
-/// The bytes at the beginning of an id as a number, to be hashed.
+/// The first [`LENGTH_MAX`] bytes of an id.
 #[inline]
-fn beginning(id: &PageId, length: usize) -> u64 {
+fn beginning_of(id: &PageId) -> [u64; 2] {
     let ([first, second], _) = id.words();
-    let lower = |word: u64| u64::from_le(word) & 0xFFFF_FFFF;
-    match length {
-        0 => 0,
-        4 => lower(first),
+    [u64::from_le(first), u64::from_le(second) & 0xFFFF_FFFF]
+}
+
+/// Where in a table of so many the object is that shares so many bytes of a beginning.
+#[inline(always)]
+fn object_at([first, second]: [u64; 2], length: usize, objects: usize) -> usize {
+    let shared = match length {
+        4 => first & 0xFFFF_FFFF,
         8 => first,
-        _ => first.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ lower(second),
-    }
+        _ => first.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ second,
+    };
+    let mixed = (shared ^ length as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    // The high half picks the place by multiplication, so that their number may be any.
+    (((mixed ^ mixed >> 29) & 0xFFFF_FFFF) * objects as u64 >> 32) as usize
 }
 
 impl Tier {
@@ -134,25 +147,34 @@ impl Tier {
         self.region.slice(layout.objects, layout.object_count)
     }
 
-    #[inline]
-    fn object_in<'o>(objects: &'o [Object], id: &PageId, length: usize) -> &'o Object {
-        let mixed = (beginning(id, length) ^ length as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        // The high half picks the place by multiplication, so that their number may be any.
-        let at = (((mixed ^ mixed >> 29) & 0xFFFF_FFFF) * objects.len() as u64) >> 32;
-        &objects[at as usize]
+    fn object(&self, id: &PageId, length: usize) -> &Object {
+        let objects = self.objects();
+        &objects[object_at(beginning_of(id), length, objects.len())]
     }
 
     /// The smallest object that has all of a range.
     fn object_of(&self, range: &IdRange) -> &Object {
         let shared = range.shared_beginning();
-        let length = LENGTHS.into_iter().rev().find(|&length| length <= shared).unwrap_or(0);
-        Self::object_in(self.objects(), &range.start, length)
+        let length = LENGTHS.into_iter().rev().find(|&length| length <= shared);
+        length.map_or(&self.appearing().all, |length| self.object(&range.start, length))
     }
 
     /// A record of the page is about to be appended at this position: later than all before. Under the control
     /// lock, or at recovery.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_appearance(&self, id: &PageId, position: Position) {
+        let appearing = self.appearing();
+        let beginning = beginning_of(id);
+        let last = [appearing.last[0].get(), appearing.last[1].get()];
+        let same_stretch = appearing.stretch.get() == position.number() / STRETCH + 1;
+        // Most often it is a page of the same relation as before.
+        if !same_stretch || last != beginning {
+            self.note_another(beginning, position);
+        }
+    }
+
+    #[inline(never)]
+    fn note_another(&self, beginning: [u64; 2], position: Position) {
         let appearing = self.appearing();
         let stretch = position.number() / STRETCH;
         if appearing.stretch.get() != stretch + 1 {
@@ -162,12 +184,14 @@ impl Tier {
         }
         let before = appearing.before_stretch.get();
         let objects = self.objects();
-        for length in LENGTHS {
-            let object = Self::object_in(objects, id, length);
+        let of_table = LENGTHS.map(|length| &objects[object_at(beginning, length, objects.len())]);
+        for object in of_table.into_iter().chain([&appearing.all]) {
             if object.newest.get() <= before {
                 self.appear(object, stretch);
             }
         }
+        appearing.last[0].set(beginning[0]);
+        appearing.last[1].set(beginning[1]);
     }
 
     /// The object appears in the stretch that is being filled.
@@ -230,8 +254,7 @@ impl Tier {
 
     /// The same of one page.
     pub(crate) fn may_have(&self, id: &PageId) -> bool {
-        let object = Self::object_in(self.objects(), id, LENGTHS[LENGTHS.len() - 1]);
-        self.end_of(object) > self.control().passed.durable_front()
+        self.end_of(self.object(id, LENGTH_MAX)) > self.control().passed.durable_front()
     }
 
     /// Counts that pages of the range are being invalidated, whether or not the tier has any: offers of what
@@ -245,9 +268,9 @@ impl Tier {
     /// How often ranges were invalidated that the page may lie in. Lengths that it shares with others count for
     /// all of them.
     pub(crate) fn range_changes(&self, id: &PageId) -> u32 {
-        let objects = self.objects();
-        let of = |length| Self::object_in(objects, id, length).changes.get() as u32;
-        LENGTHS.into_iter().map(of).fold(0, u32::wrapping_add)
+        let of = |length| self.object(id, length).changes.get() as u32;
+        let all = self.appearing().all.changes.get() as u32;
+        LENGTHS.into_iter().map(of).fold(all, u32::wrapping_add)
     }
 
     /// Shows `visit` every page of the range that was appended before the call, whether or not it is linked,
