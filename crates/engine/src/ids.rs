@@ -135,6 +135,12 @@ impl PageId {
     }
 }
 
+/// Two words as one in which every bit of both counts.
+#[inline]
+pub(crate) fn mixed(a: u64, b: u64) -> u64 {
+    folded(a ^ 0x9E37_79B9_7F4A_7C15, b ^ 0xD6E8_FEB8_6659_FD93)
+}
+
 #[inline]
 fn part<const N: usize>(bytes: &[u8; PAGE_ID_BYTES], from: usize) -> [u8; N] {
     let mut out = [0; N];

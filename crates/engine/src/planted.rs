@@ -162,6 +162,9 @@ bugs! {
         /// A drain of a range ends where its last page lay when it was asked for, though that was superseded
         /// while the range was looked up.
         SupersededLeftOut,
+        /// A drain takes what the open group has room for as swept already, so that what is superseded into it
+        /// while its range is looked up is left out.
+        SweptToRear,
         /// The last sync of a drain makes clean what lies at the front alone.
         DrainedAtFrontAlone,
         /// Who quiesces the volume does not wait for those who are in the middle of a change. (The volume's
@@ -252,6 +255,9 @@ bugs! {
         RangeTombstoneIgnored,
         /// Recovery applies a range's tombstone to its first page alone.
         RangeTombstoneOfOne,
+        /// The durable front is read after the end of what there is of a range, and may have passed a page that
+        /// has moved in between.
+        FrontReadLast,
         /// Recovery does not note which stretches of the queue have pages of what.
         AppearancesNotReplayed,
         /// What the ring of appearances has forgotten is taken for what lies in its place.

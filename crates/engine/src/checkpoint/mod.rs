@@ -33,7 +33,6 @@ use crate::core::Tier;
 use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, is_lost, needs_disk, since};
 use crate::format::{RedoPoint, Superblock};
 use crate::ids::{IdRange, PageId, Position};
-use crate::invalidation::in_progress::RANGE_LOOKUPS_MAX;
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
@@ -122,25 +121,26 @@ impl Tier {
     /// # Errors
     /// [`DrainBusy`]: one drain at a time.
     pub fn request_drain(&self, scope: &DrainScope) -> Result<DrainTicket, DrainBusy> {
-        let (ticket, rear) = self.begin_sweep(scope)?;
+        let (ticket, next) = self.begin_sweep(scope)?;
         if let Some(range) = &scope.range {
-            // From now on what is superseded is met behind the sweep's end, which moves with it: a page of the
-            // range that is not seen here any more lies there.
-            let (first, end) = self.to_drain(range).unwrap_or((rear, rear));
+            // What was appended before the sweep began is found here. What supersedes it since lies where the
+            // sweep's end was or behind, and has moved that end.
+            let (first, end) = self.to_drain(range).unwrap_or((next, next));
             planted::outside("request drain: range looked up");
             let _guard = self.control().lock.lock(self.owner);
             let drain = &self.control().drain;
             if drain.number.get() == ticket.0 && drain.stage.get() == Stage::Sweep {
-                drain.set_cursor(drain.cursor().max(first));
-                if drain.end() == rear || planted::is(Bug::SupersededLeftOut) {
-                    drain.set_end(end);
+                drain.set_cursor(drain.cursor().max(first.min(next)));
+                if drain.end() == next || planted::is(Bug::SupersededLeftOut) {
+                    drain.set_end(end.min(next));
                 }
             }
         }
         Ok(ticket)
     }
 
-    /// The sweep begins; where the queue ended then.
+    /// The sweep begins; the position of the next record that is appended. Not the rear, which lies behind all
+    /// that the open group may use.
     fn begin_sweep(&self, scope: &DrainScope) -> Result<(DrainTicket, Position), DrainBusy> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
@@ -152,37 +152,33 @@ impl Tier {
         drain.before.set(scope.before.map_or(u64::MAX, |mark| mark.0));
         drain.set_range(scope.range.as_ref());
         drain.set_cursor(control.passed.cleaned());
-        drain.set_end(control.ends.rear());
+        let open = control.append.open().map(|open| self.group_of(open));
+        let next = open.map_or(control.ends.rear(), |open| {
+            open.position() + self.geometry.summary_frames() + open.pages()
+        });
+        drain.set_end(if planted::is(Bug::SweptToRear) { control.ends.rear() } else { next });
         drain.lost.set(0);
         drain.refused.set(0);
         drain.wrote_none();
         planted::inside("request drain: scope set");
         let number = drain.number.add(1) + 1;
         drain.stage.set(Stage::Sweep);
-        Ok((DrainTicket(number), control.ends.rear()))
+        Ok((DrainTicket(number), drain.end()))
     }
 
     /// Between which positions of the queue the pages of the range lie that disk needs, or that are lost.
     fn to_drain(&self, range: &IdRange) -> Option<(Position, Position)> {
         let directory = self.directory();
         let mut between: Option<(Position, Position)> = None;
-        let mut look = |position: Position| {
-            if directory.state(self.entry_of(position)) & (VALID | DIRTY) == VALID | DIRTY {
+        self.each_that_may_be_linked(range, |id| {
+            let shard = directory.lock(directory.hashed(id), self.owner);
+            let Some(entry) = shard.find(id) else { return };
+            if directory.state(entry) & DIRTY != 0 {
+                let position = self.position_of(entry);
                 let (first, end) = between.unwrap_or((position, position));
                 between = Some((first.min(position), end.max(position.next())));
             }
-        };
-        if let Some(ids) = range.few_ids(RANGE_LOOKUPS_MAX) {
-            for id in &ids {
-                let shard = directory.lock(directory.hashed(id), self.owner);
-                shard.find(id).inspect(|&entry| look(self.position_of(entry)));
-            }
-        } else {
-            self.any_appended_of(range, |_, position| {
-                look(position);
-                false
-            });
-        }
+        });
         between
     }
 
@@ -319,10 +315,10 @@ impl Tier {
         let mut watch = Watch::default();
         let mut looks = 0..SCAN_FRAMES;
         while cursor < until && list.len() < self.geometry.batch_pages() as usize {
+            let further = self.scan_goes_on_at(cursor, until, &mut watch);
             if looks.next().is_none() && self.stretch_begins_at(cursor) {
                 break;
             }
-            let further = self.scan_goes_on_at(cursor, until, &mut watch);
             if further > cursor {
                 cursor = further;
                 continue;
@@ -404,6 +400,10 @@ impl Tier {
         let is_clean = |state: u32, position: Position| {
             state & (VALID | WRITTEN) == VALID | WRITTEN && (state & DRAINED != 0 || position < synced_end)
         };
+        if control.drain.has_written() {
+            // One of its pages may have been appended again, and not be linked there yet; from here on none is.
+            directory.pass_locks(self.owner);
+        }
         let front = control.ends.front();
         let written = control.drain.written(front);
         let written = if planted::is(Bug::DrainedAtFrontAlone) { front..front } else { written };

@@ -90,9 +90,13 @@ impl Drain {
         self.moves(position);
     }
 
-    /// A page that the drain has written goes on to this position.
+    /// A page that the drain has written goes on to this position, or a newer version of it.
     pub(crate) fn moves(&self, position: Position) {
         self.wrote_end.raise(position.next().number());
+    }
+
+    pub(super) fn has_written(&self) -> bool {
+        self.wrote_end.get() > 0
     }
 
     /// Positions between which the drain has written pages, from `front` on.

@@ -261,7 +261,8 @@ impl<'r> Directory<'r> {
     /// 2. `before` is even and its load acquires: whatever was changed before that number is seen.
     /// 3. Should a load below see a change made after `before`, then the store of the odd number that came
     ///    before the change (release fence in `begin_change`) is seen by the last load, which comes after the
-    ///    acquire fence. The numbers differ and nothing is returned.
+    ///    acquire fence. The numbers differ and nothing is returned. An id that is stored into an entry which
+    ///    is not linked yet (`name`) comes after the change that unlinked it, and a release fence as well.
     /// 4. So with equal numbers the chain was the same all the while. Its entries were linked all the while,
     ///    hence not written to by the owners of unlinked entries either (access rule 1). And a word that
     ///    moves only once an entry has been unlinked, like the rear that passes its frame again, was not seen
@@ -406,7 +407,11 @@ impl<'r> Directory<'r> {
     /// Gives the entry of a frame that was just given out the id of its page, before it is linked.
     #[inline]
     pub(crate) fn name(&self, at: EntryNumber, id: &PageId) {
-        self.entry(at).set_id(id);
+        let entry = self.entry(at);
+        assert_eq!(entry.state() & VALID, 0, "invariant 5: a valid frame is being overwritten");
+        // For a lookup that an old link has led here: see 3 of `undisturbed`.
+        fence(Ordering::Release);
+        entry.set_id(id);
     }
 
     /// Makes the entry of a frame that holds no valid page the head of a group.

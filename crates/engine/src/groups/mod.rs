@@ -184,6 +184,10 @@ impl Tier {
             return None;
         }
         if replaced.is_some_and(|older| older.state & DRAINED != 0) {
+            // Whoever marks pages would come too late to where this one goes; disk has it.
+            if !comes_in && control.drain.is_marking() {
+                return None;
+            }
             control.drain.moves(next);
         }
         if !placement.assign(&mut kind) {

@@ -69,22 +69,26 @@ impl Tier {
     /// How many pages of the range there were.
     fn unlink_range(&self, range: &IdRange) -> u64 {
         let mut unlinked = 0;
-        // A few pages are looked up one by one; a pass over the directory is for many.
-        if let Some(ids) = range.few_ids(RANGE_LOOKUPS_MAX) {
-            for id in &ids {
-                unlinked += u64::from(self.unlink_page(range, id));
-                planted::outside("range invalidation: one page of a few unlinked");
-            }
-            return unlinked;
-        }
-        // A second chance that was appended before the tombstone may not be linked yet. It holds its shard's
-        // lock until it is, and that lock is taken for every page that was appended; later ones are refused.
-        self.any_appended_of(range, |id, _| {
-            unlinked += u64::from(self.unlink_page(range, &id));
+        self.each_that_may_be_linked(range, |id| {
+            unlinked += u64::from(self.unlink_page(range, id));
             planted::outside("range invalidation: one page unlinked");
-            false
         });
         unlinked
+    }
+
+    /// Calls `visit` with every page of the range that was appended by now, linked or not, some more than once:
+    /// for callers that take the lock of each page's shard. Who has appended the page and not linked it yet
+    /// has that lock, so they find it linked.
+    pub(crate) fn each_that_may_be_linked(&self, range: &IdRange, mut visit: impl FnMut(&PageId)) {
+        // A few are looked up whether or not they were appended.
+        if let Some(ids) = range.few_ids(RANGE_LOOKUPS_MAX) {
+            ids.iter().for_each(visit);
+            return;
+        }
+        self.any_appended_of(range, |id, _| {
+            visit(&id);
+            false
+        });
     }
 
     /// Whether there was such a page.
