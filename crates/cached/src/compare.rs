@@ -43,7 +43,7 @@ const LISTED: usize = 100;
 
 /// Blocks of a sample that are read at a time: a disk puts them in order.
 const READ_TOGETHER: usize = 32;
-/// Blocks of the volume that are looked at for each block of a sample, before there are thought to be no more.
+/// Blocks of the volume that are looked at for each block of a sample, before it is given up to find more.
 const TRIES: u64 = 200;
 
 /// Some blocks of a volume that were compared before it is served.
@@ -84,12 +84,13 @@ impl ReadMap {
             let mut together = sample.split_off(sample.len().saturating_sub(READ_TOGETHER));
             together.sort_unstable();
             let [cached, own] = &mut buffers;
-            let read = |device: &dyn Device, into: &mut AlignedBuf, offsets: &mut dyn Iterator<Item = u64>| {
-                let buffers = into.chunks_exact_mut(block);
-                let mut reads: Vec<_> =
-                    offsets.zip(buffers).map(|(offset, buf)| Request::Read { offset, buf }).collect();
-                device.run(&mut reads)
-            };
+            let read =
+                |device: &dyn Device, into: &mut AlignedBuf, offsets: &mut dyn Iterator<Item = u64>| {
+                    let buffers = into.chunks_exact_mut(block);
+                    let mut reads: Vec<_> =
+                        offsets.zip(buffers).map(|(offset, buf)| Request::Read { offset, buf }).collect();
+                    device.run(&mut reads)
+                };
             let from_cache = read(flash, cached, &mut together.iter().map(|(_, at)| *at));
             let from_own = read(backing, own, &mut together.iter().map(|(offset, _)| *offset));
             let results = from_cache.into_iter().zip(from_own).zip(&together);

@@ -65,7 +65,7 @@ pub(crate) struct Shared {
 /// How far the cache device has caught up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Blocks of copies of writes that did not get to the cache device in time. The backing devices have them.
+    /// Blocks of copies of writes that did not get there in time. The backing devices have them.
     pub copies_left: u64,
     /// Nothing is under way, and the map is whole and durable: it says what is in the cache.
     pub is_whole: bool,

@@ -3,7 +3,7 @@
 //! | offset in an entry | bytes | |
 //! |---|---|---|
 //! | 0 | 32 | fingerprint |
-//! | 32 | 1 | 0: it was detached as the fingerprint says; 1: in use; 2: it was in use at a crash, and has not been attached since |
+//! | 32 | 1 | 0: detached, as the fingerprint says; 1: in use; 2: it was at a crash, and not since |
 //! | 33 | 7 | zeros |
 //! | 40 | 8 | when the file was last changed, in nanoseconds since 1970; 0: it is no file |
 //! | 48 | 16 | digest of the name that the system has for the device for life; zeros: none |

@@ -67,7 +67,8 @@ impl BlockCache {
         if !reached() {
             shared.give_up("the cache device has not made durable what was read of its map");
             if !shared.marks.are_void() {
-                let reason = "it does not make durable what was read of its map, and the voucher is not revoked";
+                let reason =
+                    "it does not make durable what was read of its map, and the voucher is not revoked";
                 let next = "check the device, and the folder of vouchers; nothing was changed";
                 let thing = shared.flash.describe();
                 return Err(CachedError::new(CachedErrorKind::Map, thing, reason.to_owned(), next));

@@ -87,7 +87,7 @@ impl Marks {
         self.giving_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Revokes the voucher, unless somebody is at it, or has failed just now. Whether nothing vouches any more.
+    /// Revokes the voucher, unless somebody is at it or has failed just now. True if nothing vouches any more.
     fn revoke(&self) -> bool {
         let _revoking = match self.revoking.try_lock() {
             Ok(revoking) => revoking,
@@ -121,7 +121,7 @@ impl Marks {
 }
 
 impl Shared {
-    /// Returns when a write that waits for this mark may be sent (the engine's invariant 10): whether it had to
+    /// Returns when a write with this mark may be sent (the engine's invariant 10): whether it had to
     /// wait.
     pub(crate) fn wait_for_mark(&self, mark: u64) -> bool {
         let marks = &self.marks;
@@ -133,7 +133,8 @@ impl Shared {
         while mark > self.cache.marks_durable() && !marks.are_void() {
             let late = since.elapsed() >= self.mark_within;
             if late {
-                let reason = format!("the cache device has not made a mark durable in {:?}", self.mark_within);
+                let reason =
+                    format!("the cache device has not made a mark durable in {:?}", self.mark_within);
                 self.give_up(&reason);
             } else if self.health.is_lost() {
                 self.give_up("the cache device is lost");

@@ -153,9 +153,8 @@ fn work(connection: &Connection, next: &AtomicU64) {
         next.store(row + 1, SeqCst);
         // Old rows are read, so that there is something to bring in.
         let old = (row * 7919 % (row + 1)) as i64;
-        let read = connection.query_row("select length(v) from t where id = ?1", [old], |row| {
-            row.get::<_, i64>(0)
-        });
+        let read =
+            connection.query_row("select length(v) from t where id = ?1", [old], |row| row.get::<_, i64>(0));
         if read.is_err() {
             return;
         }
@@ -225,6 +224,8 @@ fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
     }
     run("e2fsck", &["-fp", &disk]);
     let rows = next.load(SeqCst);
-    println!("{KILLS} kills, {rows} rows; fragments that were warm after each: {warm:?}; {waited} writes waited");
+    println!(
+        "{KILLS} kills, {rows} rows; fragments that were warm after each: {warm:?}; {waited} writes waited"
+    );
     assert!(rows > KILLS && warm[1..].iter().sum::<u64>() > 0, "warm {warm:?}");
 }

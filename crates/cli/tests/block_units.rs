@@ -27,7 +27,8 @@ fn systemd_understands_the_units() {
     let verified = |unit: &str| {
         let path = scratch.0.join("mezzanine-block@data.service");
         std::fs::write(&path, unit.replace(installed, env!("CARGO_BIN_EXE_mezz"))).unwrap();
-        let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output().unwrap();
+        let output =
+            Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output().unwrap();
         // It also says what it thinks of the machine's own units.
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let ours: Vec<_> = said.lines().filter(|line| line.contains("mezzanine-block")).collect();

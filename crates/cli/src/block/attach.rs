@@ -350,11 +350,7 @@ fn show(path: &Path, export: Export, counts: &Arc<Counts>) -> Result<FuseFile, F
 }
 
 /// Finishes what is under way, makes durable what was written, and notes that the volumes are detached.
-fn end(
-    attachment: &Attachment,
-    cache: Option<CacheDevice>,
-    volumes: &[Volume],
-) -> Result<Detached, Failure> {
+fn end(attachment: &Attachment, cache: Option<CacheDevice>, volumes: &[Volume]) -> Result<Detached, Failure> {
     let begun = Instant::now();
     let ending = &attachment.ending;
     ending.stage("clients", 0, 1);

@@ -118,7 +118,7 @@ impl Request {
     }
 }
 
-/// Asks an attached cache, and waits for the last line of its answer. Gives up when nothing is heard for long.
+/// Asks an attached cache, and waits for the last line of its answer, unless nothing is heard for long.
 pub(super) fn ask<T: DeserializeOwned>(
     socket: &Path,
     request: Request,

@@ -7,8 +7,7 @@ use std::path::Path;
 use mezzanine_cached::Label;
 
 /// Where drivers say it, below a device's folder in sysfs: device mapper, md, NVMe, SCSI, virtio.
-const PLACES: [&str; 7] =
-    ["dm/uuid", "md/uuid", "wwid", "device/wwid", "uuid", "serial", "device/serial"];
+const PLACES: [&str; 7] = ["dm/uuid", "md/uuid", "wwid", "device/wwid", "uuid", "serial", "device/serial"];
 
 /// The label of a block device, if the system has a name for it; files have none.
 pub(super) fn label(metadata: &Metadata) -> Option<Label> {

@@ -5,6 +5,7 @@ mod check;
 mod control;
 mod create;
 mod devices;
+mod ending;
 mod folders;
 mod label;
 mod metrics;

@@ -240,10 +240,9 @@ fn is_as_cached(
 ) -> Result<bool, Failure> {
     let (number, seed) = (volume.number, u64::from_le_bytes(first_bytes(devices::random_id()?)));
     let path = volume.named.path.display();
-    let sampled =
-        map.compare_some(number, cache, &*volume.device, (seed, SAMPLE_BLOCKS), SAMPLE_WITHIN).map_err(
-            |error| Failure::refused(&path, chain(&error)).next("check the volume's own device"),
-        )?;
+    let sampled = map
+        .compare_some(number, cache, &*volume.device, (seed, SAMPLE_BLOCKS), SAMPLE_WITHIN)
+        .map_err(|error| Failure::refused(&path, chain(&error)).next("check the volume's own device"))?;
     let Some(offset) = sampled.first else { return Ok(true) };
     if accept_changes {
         return Ok(false);
@@ -263,8 +262,7 @@ fn first_bytes(id: [u8; 16]) -> [u8; 8] {
     bytes
 }
 
-const ACCEPT: &str =
-    "name the right device; or give --accept-changes, if somebody has written to it past its cache: it is cached anew";
+const ACCEPT: &str = "name the right device; or give --accept-changes, if somebody has written to it past its cache: it is cached anew";
 
 /// The volumes that are named, each with its place in the cache.
 fn belonging_together(
@@ -381,4 +379,69 @@ fn check(
         return Err(Failure::refused(path, reason).next(ACCEPT));
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use mezzanine_cached::{Fingerprint, Label};
+    use mezzanine_device::MemoryDevice;
+
+    use super::*;
+
+    const BYTES: u64 = 4 << 20;
+
+    fn known(attachment: Attachment, label: Option<&str>) -> Backing {
+        let fingerprint = Fingerprint([7; 32]);
+        Backing { fingerprint, attachment, changed_ns: 0, label: label.map(Label::of) }
+    }
+
+    /// Two volumes of devices with like ends.
+    fn two(attachment: Attachment, labels: [Option<&str>; 2]) -> Superblock {
+        let mut superblock = Superblock::new([1; 16], 8 << 20, 128 << 10).unwrap();
+        for (name, label) in ["data", "log"].into_iter().zip(labels) {
+            let host = known(attachment, label).encode();
+            let id = if name == "data" { [2; 16] } else { [3; 16] };
+            superblock = superblock.with_volume(id, name, BYTES, host).unwrap();
+        }
+        superblock
+    }
+
+    /// The volume that a device is taken for, or what is said.
+    fn taken_for(
+        superblock: &Superblock,
+        name: &str,
+        label: Option<&str>,
+        accept: bool,
+    ) -> Result<usize, String> {
+        let (device, known_by) = (MemoryDevice::new(BYTES), known(Attachment::Detached, label));
+        let named = Named { name: name.to_owned(), path: PathBuf::from("/dev/sdx") };
+        let number = belonging(superblock, &named, &device, known_by, |_| false, Path::new("/dev/cache"));
+        let number = number.map_err(|failure| failure.to_string())?;
+        let checked = check(superblock, number, &named, &device, known_by, accept);
+        checked.map(|_| number).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn devices_of_like_ends_are_told_apart_by_what_the_system_calls_them() {
+        for attachment in [Attachment::Detached, Attachment::InUse] {
+            let labelled = two(attachment, [Some("wwid a"), Some("wwid b")]);
+            assert_eq!(taken_for(&labelled, "log", Some("wwid b"), false), Ok(1));
+            // Whatever it is called.
+            assert_eq!(taken_for(&labelled, "sdx", Some("wwid b"), false), Ok(1));
+            for accept in [false, true] {
+                let said = taken_for(&labelled, "data", Some("wwid b"), accept).unwrap_err();
+                assert!(said.contains("it is volume log") && said.contains("log=PATH"), "{said}");
+            }
+            let said = taken_for(&labelled, "data", Some("wwid c"), false).unwrap_err();
+            assert!(said.contains("not the device") && said.contains("--accept-changes"), "{said}");
+            assert_eq!(taken_for(&labelled, "data", Some("wwid c"), true), Ok(0));
+            // Where the system has no name for it, it goes by the name that is given.
+            assert_eq!(taken_for(&labelled, "data", None, false), Ok(0));
+            let nameless = two(attachment, [None, None]);
+            assert_eq!(taken_for(&nameless, "log", None, false), Ok(1));
+            let said = taken_for(&nameless, "sdx", None, false).unwrap_err();
+            assert!(said.contains("no volume of the name sdx"), "{said}");
+        }
+    }
 }

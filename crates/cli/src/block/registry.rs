@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::folders::{self, RUN_VARIABLE};
 use crate::failure::Failure;
 
-
 /// An attached cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Attached {

@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Comparison;
 use super::control::{Answer, Request, next_request, parse, send};
+use super::ending::Ending;
 use super::metrics::{self, Metrics};
 use super::prometheus;
 use super::report::{self, CacheReport, Report, VolumeReport};
@@ -52,23 +53,6 @@ pub(super) struct CacheFacts {
     pub(super) unvouched: Option<String>,
 }
 
-/// The end: who wants it, how far it is, and what it has come to.
-#[derive(Default)]
-pub(super) struct Ending {
-    state: Mutex<EndState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct EndState {
-    /// Somebody wants it, and gives it until then.
-    until: Option<Instant>,
-    stage: Option<(String, u64, u64)>,
-    result: Option<Answer>,
-    /// Conversations that wait for the result.
-    waiting: usize,
-}
-
 /// What the end has come to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Detached {
@@ -86,73 +70,6 @@ pub(super) struct Detached {
 pub(super) struct Flushed {
     /// As in [`Detached`].
     pub(super) copies_left: u64,
-}
-
-impl Ending {
-    fn state(&self) -> MutexGuard<'_, EndState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether somebody wants the end.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.state().until.is_some()
-    }
-
-    /// Somebody wants the end, and gives it so long: the least patient counts.
-    pub(super) fn want(&self, within: Duration) {
-        let mut state = self.state();
-        let until = Instant::now() + within;
-        state.until = Some(state.until.map_or(until, |before| before.min(until)));
-    }
-
-    /// How long the end may still take.
-    pub(super) fn left(&self) -> Duration {
-        let until = self.state().until;
-        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
-    }
-
-    fn is_over(&self) -> bool {
-        self.state().result.is_some()
-    }
-
-    /// Tells who waits how far it is.
-    pub(super) fn stage(&self, what: &str, done: u64, total: u64) {
-        self.state().stage = Some((what.to_owned(), done, total));
-        self.changed.notify_all();
-    }
-
-    /// It is over; waits a moment until everybody has heard of it.
-    pub(super) fn finish(&self, result: Answer) {
-        let mut state = self.state();
-        state.result = Some(result);
-        self.changed.notify_all();
-        let all = self.changed.wait_timeout_while(state, Duration::from_secs(2), |state| state.waiting > 0);
-        drop(all);
-    }
-
-    /// Asks for the end, and waits for it.
-    fn wait(&self, within: Duration, mut progress: impl FnMut(&str, u64, u64)) -> Answer {
-        self.want(within);
-        let mut state = self.state();
-        state.waiting += 1;
-        loop {
-            if let Some(result) = state.result.clone() {
-                return result;
-            }
-            if let Some((what, done, total)) = state.stage.take() {
-                drop(state);
-                progress(&what, done, total);
-                state = self.state();
-                continue;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn has_heard(&self) {
-        self.state().waiting -= 1;
-        self.changed.notify_all();
-    }
 }
 
 impl Attachment {
@@ -316,7 +233,11 @@ impl Attachment {
             process: std::process::id(),
             seconds: self.begun.elapsed().as_secs_f64(),
             cache,
-            volumes: self.volumes.iter().map(|volume| self.with_counters(volume, statistics.as_ref())).collect(),
+            volumes: self
+                .volumes
+                .iter()
+                .map(|volume| self.with_counters(volume, statistics.as_ref()))
+                .collect(),
             clients: self.clients(),
             clients_seen: self.counts.clients.load(Ordering::Relaxed),
             failed_requests: self.counts.failed.load(Ordering::Relaxed),

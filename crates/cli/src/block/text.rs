@@ -39,7 +39,8 @@ pub(super) fn status(report: &Report) -> String {
         text.push_str("without a cache: every request goes to the volume's own device\n");
     }
     text.push('\n');
-    let columns = ["volume", "size", "reads", "hit", "read", "writes", "waited", "written", "failed", "backing"];
+    let columns =
+        ["volume", "size", "reads", "hit", "read", "writes", "waited", "written", "failed", "backing"];
     let mut table = Table::new(columns).left([9]);
     for volume in &report.volumes {
         let count = |name: &str| number(volume.counter(name) as f64, 0);
@@ -88,14 +89,18 @@ fn of_cache(cache: &CacheReport) -> String {
         (
             "goes on after",
             match (cache.survives.as_str(), &cache.survives_no_crash) {
-                ("crash", _) => format!(
-                    "a crash, with what is settled: all but {} fragments now",
-                    counter("unstable")
-                ),
-                ("orderly_end", why) => {
-                    format!("an orderly end alone: {}", why.as_deref().unwrap_or("nothing vouches for its map"))
+                ("crash", _) => {
+                    format!("a crash, with what is settled: all but {} fragments now", counter("unstable"))
                 }
-                (_, why) => format!("no end, it begins empty: {}", why.as_deref().unwrap_or("its map is void")),
+                ("orderly_end", why) => {
+                    format!(
+                        "an orderly end alone: {}",
+                        why.as_deref().unwrap_or("nothing vouches for its map")
+                    )
+                }
+                (_, why) => {
+                    format!("no end, it begins empty: {}", why.as_deref().unwrap_or("its map is void"))
+                }
             },
         ),
         (
