@@ -1,5 +1,6 @@
 //! Whether the cache device has what the backing devices have, block by block, while everything goes on.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError, DeviceErrorKind, Request};
@@ -119,7 +120,8 @@ impl ReadMap {
         let mut random = Random::new(seed);
         let tries = (blocks as u64).saturating_mul(TRIES);
         let drawn = (0..tries).map(|_| random.below(in_volume.max(1)));
-        let placed = ends.chain(drawn).filter(|at| *at < in_volume).filter_map(|at| {
+        let mut seen = HashSet::new();
+        let placed = ends.chain(drawn).filter(|at| *at < in_volume && seen.insert(*at)).filter_map(|at| {
             let offset = at * BLOCK_BYTES;
             self.cache.location(volume, offset).map(|place| (offset, place))
         });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fs, thread};
 
-use mezzanine_cached::FileVoucher;
+use mezzanine_cached::{FileVoucher, Settings};
 use mezzanine_device::{Device, FileDevice, OpenOptions};
 use mezzanine_ground::random::Random;
 
@@ -25,6 +25,7 @@ fn devices(folder: &Path) -> Devices {
     Devices {
         flash: file("flash", life::cache_bytes()),
         disks: (0..VOLUMES).map(|n| file(&format!("disk{n}"), FRAGMENTS * FRAGMENT)).collect(),
+        settings: Settings::default(),
     }
 }
 

@@ -24,6 +24,7 @@ const SETTLE_MS: u64 = 12;
 pub(crate) struct Devices {
     pub(crate) flash: Arc<dyn Device>,
     pub(crate) disks: Vec<Arc<dyn Device>>,
+    pub(crate) settings: Settings,
 }
 
 /// What a cache was opened with.
@@ -86,7 +87,7 @@ pub(crate) fn open(
     write_superblock(&*devices.flash, &superblock, read.write_first).unwrap();
     let backing = devices.disks.iter().map(|disk| Some(Arc::clone(disk))).collect();
     let flash = Arc::clone(&devices.flash);
-    let cache = BlockCache::recover(map, flash, backing, Settings::default(), Some(voucher)).unwrap();
+    let cache = BlockCache::recover(map, flash, backing, devices.settings.clone(), Some(voucher)).unwrap();
     let volumes = (0..VOLUMES).map(|volume| cache.volume(volume).unwrap()).collect();
     Opened { cache, volumes, found, opening, was_vouched }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{env, io, thread};
 
-use mezzanine_cached::{Opening, Survival, Voucher};
+use mezzanine_cached::{Opening, Settings, Survival, Voucher};
 use mezzanine_device::drive::LosesPower;
 use mezzanine_device::memory::CutReport;
 use mezzanine_device::{Capabilities, Device, DeviceError, MemoryDevice, PoweredDrive, Request};
@@ -115,6 +115,7 @@ fn a_host_that_is_killed_at_any_instant_leaves_a_warm_cache() {
     let devices = Devices {
         flash: Arc::clone(&flash) as _,
         disks: disks.iter().map(|disk| Arc::clone(disk) as _).collect(),
+        settings: Settings::default(),
     };
     life::make(&*flash);
     let (folder, model, mut seen) = (Folder::default(), Model::new(), Seen::default());
