@@ -67,8 +67,12 @@ fn what_is_written_to_the_file_is_on_the_device_and_durable_when_it_was_synced()
     // Who opens it so need not ask.
     let dsync = OFlags::DSYNC.bits() as i32;
     let durable = OpenOptions::new().write(true).custom_flags(dsync).open(&path).unwrap();
-    durable.write_all_at(&[8; 5000], 200_000).unwrap();
-    assert_eq!(device.unflushed(), 0);
+    for value in 1..=12 {
+        durable.write_all_at(&[value; 4096], 200_704).unwrap();
+        device.power_cut(value.into());
+        assert!(device.image()[200_704..][..4096] == [value; 4096], "write {value}");
+    }
+    drop(durable);
     // Large ones are several requests.
     let many: Vec<u8> = (0..LEN as u32 / 4).flat_map(u32::to_le_bytes).collect();
     file.write_all_at(&many, 0).unwrap();
