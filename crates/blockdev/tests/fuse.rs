@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use mezzanine_blockdev::fuse::{FuseFile, FuseOptions};
 use mezzanine_device::memory::{Fault, Injection, Operation};
 use mezzanine_device::{Device as _, DeviceErrorKind, MemoryDevice};
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 const LEN: u64 = 1 << 20;
 
@@ -64,6 +64,15 @@ fn what_is_written_to_the_file_is_on_the_device_and_durable_when_it_was_synced()
     assert!(device.unflushed() > 0);
     file.sync_all().unwrap();
     assert_eq!(device.unflushed(), 0);
+    // Who opens it so need not ask.
+    let dsync = OFlags::DSYNC.bits() as i32;
+    let durable = OpenOptions::new().write(true).custom_flags(dsync).open(&path).unwrap();
+    for value in 1..=12 {
+        durable.write_all_at(&[value; 4096], 200_704).unwrap();
+        device.power_cut(value.into());
+        assert!(device.image()[200_704..][..4096] == [value; 4096], "write {value}");
+    }
+    drop(durable);
     // Large ones are several requests.
     let many: Vec<u8> = (0..LEN as u32 / 4).flat_map(u32::to_le_bytes).collect();
     file.write_all_at(&many, 0).unwrap();

@@ -8,7 +8,7 @@ use mezzanine_fragment::{FlushToken, WriteToken};
 use crate::host::Shared;
 use crate::latency::Served;
 use crate::read::{Wanted, divide};
-use crate::statistics::count;
+use crate::statistics::{add, count};
 
 /// What becomes of a batch.
 struct Batch {
@@ -21,11 +21,21 @@ struct Batch {
     flushes: Vec<(usize, FlushToken)>,
 }
 
+/// Bytes that a request moves.
+fn bytes_of(request: &Request<'_>) -> usize {
+    match request {
+        Request::Read { buf, .. } => buf.len(),
+        Request::Write { buf, .. } | Request::WriteThrough { buf, .. } => buf.len(),
+        _ => 0,
+    }
+}
+
 impl Shared {
     /// Requests of a batch are not ordered among themselves (`Device`, promise 3), so what changes something
     /// begins in the engine before anything is read, and ends when the backing device has answered.
     pub(crate) fn batch(&self, volume: usize, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
         let since = Instant::now();
+        let bytes: Vec<usize> = batch.iter().map(bytes_of).collect();
         let mut done = Batch {
             results: batch.iter().map(|_| Ok(())).collect(),
             served: vec![None; batch.len()],
@@ -45,13 +55,22 @@ impl Shared {
             *served = if *served == Some(Served::Cache) { Some(Served::Both) } else { *served };
             backing.push((left.request, Request::Read { offset: left.offset, buf: left.buf }));
         }
+        // One wait for all: the mark that is durable last.
+        let mark = done.tokens.iter().map(|(_, token)| token.waits_for()).max().unwrap_or(0);
+        let (before, waited) = (self.cache.marks_durable(), self.wait_for_mark(mark));
+        if waited {
+            let waiting = done.tokens.iter().filter(|(_, token)| token.waits_for() > before);
+            add(&self.volumes[volume].writes_waited, waiting.count() as u64);
+        }
         self.run_backing(volume, backing, &mut done);
         for (number, token) in done.tokens.drain(..) {
             self.end(Some(token), &done.results[number]);
         }
-        for (served, result) in done.served.iter().zip(&done.results) {
-            if let (Some(served), Ok(())) = (served, result) {
-                self.latencies.record(*served, since);
+        for ((served, result), bytes) in done.served.iter().zip(&done.results).zip(bytes) {
+            match (served, result) {
+                (Some(served), Ok(())) => self.has_served(volume, *served, bytes, since),
+                (_, Err(_)) => count(&self.volumes[volume].failed),
+                (None, Ok(())) => {}
             }
         }
         done.results

@@ -1,9 +1,14 @@
 //! Whether the cache device has what the backing devices have, block by block, while everything goes on.
 
-use mezzanine_device::{AlignedBuf, DeviceError, DeviceErrorKind};
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use mezzanine_device::{AlignedBuf, Device, DeviceError, DeviceErrorKind, Request};
 use mezzanine_fragment::BLOCK_BYTES;
+use mezzanine_ground::random::Random;
 
 use crate::host::{BlockCache, Shared};
+use crate::map::ReadMap;
 
 /// A block that was written between the two reads differs; so it is looked at again before it counts.
 const LOOKS: u32 = 20;
@@ -36,6 +41,95 @@ pub struct Compared {
 
 /// Differences that are listed.
 const LISTED: usize = 100;
+
+/// Blocks of a sample that are read at a time: a disk puts them in order.
+const READ_TOGETHER: usize = 32;
+/// Blocks of the volume that are looked at for each block of a sample, before it is given up to find more.
+const TRIES: u64 = 200;
+
+/// Some blocks of a volume that were compared before it is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sampled {
+    /// Blocks that were the same.
+    pub same: u64,
+    /// Blocks that were not.
+    pub differing: u64,
+    /// Where in the volume the first of these begins, in bytes.
+    pub first: Option<u64>,
+}
+
+impl ReadMap {
+    /// Compares so many blocks that a map says are in the cache with the volume's own device: the first and
+    /// the last ones of the volume, and others drawn by `seed`. It stops early after `within`. Of `n` blocks
+    /// that were compared of a volume of which a share `p` of what is cached was changed, none differs with a
+    /// probability of `(1 - p)^n` alone.
+    ///
+    /// # Errors
+    /// That of the volume's own device. Blocks that the cache device does not give back are passed over.
+    ///
+    /// # Panics
+    /// If there is no such volume.
+    pub fn compare_some(
+        &self,
+        volume: usize,
+        flash: &dyn Device,
+        backing: &dyn Device,
+        (seed, blocks): (u64, usize),
+        within: Duration,
+    ) -> Result<Sampled, DeviceError> {
+        let (deadline, mut found) = (Instant::now() + within, Sampled::default());
+        let mut sample = self.draw(volume, seed, blocks);
+        let block = BLOCK_BYTES as usize;
+        let mut buffers = [0; 2].map(|_| AlignedBuf::zeroed(READ_TOGETHER * block));
+        while !sample.is_empty() && found.first.is_none() && Instant::now() < deadline {
+            let mut together = sample.split_off(sample.len().saturating_sub(READ_TOGETHER));
+            together.sort_unstable();
+            let [cached, own] = &mut buffers;
+            let read =
+                |device: &dyn Device, into: &mut AlignedBuf, offsets: &mut dyn Iterator<Item = u64>| {
+                    let buffers = into.chunks_exact_mut(block);
+                    let mut reads: Vec<_> =
+                        offsets.zip(buffers).map(|(offset, buf)| Request::Read { offset, buf }).collect();
+                    device.run(&mut reads)
+                };
+            let from_cache = read(flash, cached, &mut together.iter().map(|(_, at)| *at));
+            let from_own = read(backing, own, &mut together.iter().map(|(offset, _)| *offset));
+            let results = from_cache.into_iter().zip(from_own).zip(&together);
+            for (number, ((from_cache, from_own), (offset, _))) in results.enumerate() {
+                from_own?;
+                let range = number * block..(number + 1) * block;
+                if from_cache.is_err() {
+                    continue;
+                }
+                if cached[range.clone()] == own[range] {
+                    found.same += 1;
+                } else {
+                    found.differing += 1;
+                    found.first.get_or_insert(*offset);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Blocks of a volume that are in the cache: their places in the volume and on the cache device, those at
+    /// its ends last, as these are compared first.
+    fn draw(&self, volume: usize, seed: u64, blocks: usize) -> Vec<(u64, u64)> {
+        let in_volume = self.cache.geometry().config().volumes[volume] / BLOCK_BYTES;
+        let ends = (0..16).flat_map(|at| [at, in_volume.saturating_sub(1 + at)]);
+        let mut random = Random::new(seed);
+        let tries = (blocks as u64).saturating_mul(TRIES);
+        let drawn = (0..tries).map(|_| random.below(in_volume.max(1)));
+        let mut seen = HashSet::new();
+        let placed = ends.chain(drawn).filter(|at| *at < in_volume && seen.insert(*at)).filter_map(|at| {
+            let offset = at * BLOCK_BYTES;
+            self.cache.location(volume, offset).map(|place| (offset, place))
+        });
+        let mut sample: Vec<_> = placed.take(blocks).collect();
+        sample.reverse();
+        sample
+    }
+}
 
 enum Look {
     Same,

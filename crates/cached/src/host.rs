@@ -1,24 +1,31 @@
 //! A cache with its devices and its threads: start, settings, end.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mezzanine_device::{Device, DeviceError};
-use mezzanine_fragment::{Cache, Geometry, WriteMode};
+use mezzanine_fragment::Health::Serving;
+use mezzanine_fragment::{Cache, Geometry, Statistics, WriteMode};
 
 use crate::error::{CachedError, CachedErrorKind};
 use crate::health::{CacheHealth, Health};
 use crate::latency::{Latencies, Served};
+use crate::marks::Marks;
 use crate::pace::Pace;
 use crate::parking::Parking;
 use crate::settings::Settings;
-use crate::statistics::{CachedStatistics, Counters};
+use crate::statistics::{CachedStatistics, Counters, VolumeCounters};
 use crate::volume::CachedVolume;
+use crate::voucher::Voucher;
 
-/// How often the end looks whether the copies are written.
+/// How often it is looked whether the cache device has caught up.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How often who waits for that is told how far it is.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+/// Threads that may be in the flush of a backing device which the map asks for, beside all others, at most.
+const FLUSHING_MAX: usize = 16;
 
 /// One cache device and the backing devices of its volumes. Clones are the same cache; its threads end with
 /// the last clone and the last [`CachedVolume`].
@@ -41,7 +48,11 @@ pub(crate) struct Shared {
     /// By volume; one whose backing device was not given is not served.
     pub(crate) backing: Vec<Option<Arc<dyn Device>>>,
     pub(crate) health: CacheHealth,
+    pub(crate) marks: Marks,
+    pub(crate) mark_within: Duration,
     pub(crate) counters: Counters,
+    /// By volume.
+    pub(crate) volumes: Vec<VolumeCounters>,
     pub(crate) latencies: Latencies,
     pub(crate) pace: Pace,
     pub(crate) parking: Parking,
@@ -51,11 +62,13 @@ pub(crate) struct Shared {
     pub(crate) is_closed: AtomicBool,
 }
 
-/// What an orderly end has come to.
+/// How far the cache device has caught up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Parts of writes whose copies did not get to the cache device in time. The backing devices have them.
+    /// Blocks of copies of writes that did not get there in time. The backing devices have them.
     pub copies_left: u64,
+    /// Nothing is under way, and the map is whole and durable: it says what is in the cache.
+    pub is_whole: bool,
 }
 
 impl BlockCache {
@@ -70,28 +83,32 @@ impl BlockCache {
         backing: Vec<Option<Arc<dyn Device>>>,
         settings: Settings,
     ) -> Result<Self, CachedError> {
-        check(&geometry, &*flash, &backing)?;
-        Self::of(Cache::heap(geometry), flash, backing, settings)
+        Self::of(Cache::heap(geometry), flash, backing, settings, None)
     }
 
-    /// The same over a cache that exists, such as one whose map was read from the cache device.
-    ///
-    /// # Errors
-    /// As of [`BlockCache::start`].
-    pub fn of(
+    /// The same over a cache that exists, and whose map somebody may vouch for.
+    pub(crate) fn of(
         cache: Cache,
         flash: Arc<dyn Device>,
         backing: Vec<Option<Arc<dyn Device>>>,
         settings: Settings,
+        voucher: Option<Box<dyn Voucher>>,
     ) -> Result<Self, CachedError> {
         check(cache.geometry(), &*flash, &backing)?;
-        let threads = cache.geometry().config().population_workers + settings.copy_threads.max(1);
+        let config = cache.geometry().config();
+        // Marks never wait for a population, nor for the flush of a backing device.
+        let flushing = config.map.as_ref().map_or(0, |_| backing.iter().flatten().count().min(FLUSHING_MAX));
+        let threads = config.population_workers + settings.copy_threads.max(1) + flushing as u32;
+        let volumes = config.volumes.iter().map(|_| VolumeCounters::default()).collect();
         let shared = Arc::new(Shared {
             cache,
             flash,
             backing,
             health: CacheHealth::new(settings.refusals_max, settings.suspended_for),
+            marks: Marks::new(voucher),
+            mark_within: settings.mark_within,
             counters: Counters::default(),
+            volumes,
             latencies: Latencies::new(),
             pace: Pace::new(settings.population_rate),
             parking: Parking::default(),
@@ -140,6 +157,9 @@ impl BlockCache {
             host: shared.counters.snapshot(),
             health: shared.health.now(shared.now()),
             failures: shared.health.failures(),
+            survival: shared.marks.survival(),
+            writes_waiting: shared.marks.waiting(),
+            volumes: shared.volumes.iter().map(VolumeCounters::snapshot).collect(),
             latencies: Served::ALL.map(|served| (served, shared.latencies.of(served))).into(),
             stage: shared.cache.load().1,
             candidates: shared.cache.candidates().len() as u64,
@@ -191,17 +211,36 @@ impl BlockCache {
     }
 
     /// Waits until the copies of writes that are on their way have been written to the cache device, for so
-    /// long at most, and says every now and then how many are left. Others may go on writing.
-    pub fn drain(&self, within: Duration, mut progress: impl FnMut(u64)) -> Drained {
+    /// long at most. `go_on` is told every now and then how many blocks are left, and says whether to wait
+    /// further. Others may go on writing.
+    pub fn drain(&self, within: Duration, go_on: impl FnMut(u64) -> bool) -> Drained {
+        let copies = |found: &Statistics| found.copy_blocks_used;
+        self.catch_up(within, go_on, copies, |drained| drained.copies_left == 0)
+    }
+
+    /// Waits until `is_done`, for as long as the cache device is used.
+    pub(crate) fn catch_up(
+        &self,
+        within: Duration,
+        mut go_on: impl FnMut(u64) -> bool,
+        left: impl Fn(&Statistics) -> u64,
+        is_done: impl Fn(&Drained) -> bool,
+    ) -> Drained {
+        let shared = self.shared();
         let (deadline, mut told) = (Instant::now() + within, Instant::now());
         loop {
-            let copies_left = self.shared().cache.statistics().copy_blocks_used;
-            let over = Instant::now() >= deadline || self.shared().health.is_lost();
-            if copies_left == 0 || over {
-                return Drained { copies_left };
+            let is_used = !shared.health.is_lost() && shared.cache.health() == Serving;
+            let is_quiet = shared.under_way.load(Ordering::SeqCst) == 0;
+            let is_whole = shared.has_map() && is_used && is_quiet && shared.cache.is_settled();
+            let found = shared.cache.statistics();
+            let drained = Drained { copies_left: found.copy_blocks_used, is_whole };
+            if is_done(&drained) || !is_used || Instant::now() >= deadline {
+                return drained;
             }
-            if told.elapsed() >= Duration::from_millis(200) {
-                progress(copies_left);
+            if told.elapsed() >= TELL_EVERY {
+                if !go_on(left(&found)) {
+                    return drained;
+                }
                 told = Instant::now();
             }
             thread::sleep(LOOK_EVERY);

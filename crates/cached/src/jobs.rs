@@ -32,9 +32,9 @@ impl Shared {
                     self.cache.done(job, done);
                     if self.cache.health() == mezzanine_fragment::Health::MapFailed {
                         // Nothing could leave any more, and nothing is lost but time.
-                        self.health.lose();
-                        self.cache.go_offline();
+                        self.give_up("the cache device has refused a block of the map, or a flush");
                     }
+                    self.marks.look();
                     self.offer_work();
                 }
                 Next::NotBefore(until) if until <= now => std::thread::yield_now(),

@@ -29,12 +29,14 @@ pub enum Served {
     Flush,
     /// A discard.
     Discard,
+    /// What a write or discard waited for its mark, of those that did.
+    Mark,
 }
 
 impl Served {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Cache, Self::Backing, Self::Both, Self::Write, Self::Flush, Self::Discard];
+    pub const ALL: [Self; 7] =
+        [Self::Cache, Self::Backing, Self::Both, Self::Write, Self::Flush, Self::Discard, Self::Mark];
 
     /// The name used in output.
     pub const fn name(self) -> &'static str {
@@ -45,6 +47,7 @@ impl Served {
             Self::Write => "write",
             Self::Flush => "flush",
             Self::Discard => "discard",
+            Self::Mark => "mark",
         }
     }
 }

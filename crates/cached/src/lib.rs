@@ -37,10 +37,13 @@
 //! 4. *Ends are bounded.* Threads end with the last handle, each after the request that it is in. One that a
 //!    device does not give back is waited for no longer than [`Settings::end_within`]; it keeps what it
 //!    stands on until it ends.
-//! 5. *A map counts after an orderly end alone.* Who opens a cache with a map ([`BlockCache::recover`]) has
-//!    noted before, durably, that the map is void; and notes that it counts when [`BlockCache::close`] has
-//!    said that it is whole and nothing comes after it. So a crash costs the contents of the cache, no write
-//!    waits for a mark, and a cache device that refuses a block of the map may be left alone.
+//! 5. *A map is vouched for.* A write waits until the mark of its fragment is durable, if it needs one (the
+//!    engine's invariant 10), so a map counts after a crash as well, as long as a [`Voucher`] says so. Who
+//!    opens a cache ([`BlockCache::recover`]) has noted before, durably, that it is in use, and by which
+//!    opening. When the cache device does not take a mark the voucher is revoked, durably, and then nothing
+//!    waits for marks any more. While that is refused, writes that need a mark wait.
+//! 6. *Without a voucher* no write waits, and the map counts after an orderly end alone: when
+//!    [`BlockCache::close`] has said that it is whole, and nothing comes after it.
 
 #![forbid(unsafe_code)]
 
@@ -49,6 +52,8 @@ mod error;
 mod settings;
 
 mod fingerprint;
+
+mod voucher;
 
 mod identity;
 
@@ -61,6 +66,8 @@ mod latency;
 mod statistics;
 
 mod pace;
+
+mod marks;
 
 mod parking;
 
@@ -78,15 +85,17 @@ mod jobs;
 
 mod compare;
 
-pub use compare::{Compared, Difference};
+pub use compare::{Compared, Difference, Sampled};
 pub use error::{CachedError, CachedErrorKind};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use health::{DeviceFailures, Health};
 pub use host::{BlockCache, Drained};
-pub use identity::Backing;
+pub use identity::{Attachment, Backing, Label, opening_of, set_opening};
 pub use latency::{Latency, Served};
-pub use map::Closed;
+pub use map::ReadMap;
+pub use marks::Survival;
 pub use settings::Settings;
-pub use statistics::{Bypassed, CachedStatistics};
+pub use statistics::{Bypassed, CachedStatistics, VolumeStatistics};
 pub use superblocks::{read_superblocks, write_superblock};
 pub use volume::CachedVolume;
+pub use voucher::{FileVoucher, Opening, Voucher};

@@ -1,103 +1,102 @@
-//! A cache whose map survives an orderly end: opened again, and closed.
+//! A cache whose map survives: read, opened again, and closed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mezzanine_device::{AlignedBuf, Device};
 use mezzanine_fragment::format::{FormatError, MAP_BLOCK_BYTES};
-use mezzanine_fragment::{Geometry, Health, Recovered, Recovery};
+use mezzanine_fragment::{Cache, Geometry, Recovered, Recovery, Statistics};
 
 use crate::error::{CachedError, CachedErrorKind};
-use crate::host::{BlockCache, LOOK_EVERY, check};
+use crate::host::{BlockCache, Drained};
 use crate::settings::Settings;
+use crate::voucher::Voucher;
 
-/// What closing a cache has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed {
-    /// Blocks of copies of writes that did not get to the cache device in time.
-    pub copies_left: u64,
-    /// The map is whole and durable, and says what is in the cache.
-    pub is_whole: bool,
+/// What the map on a cache device says is in the cache. Nothing was written, and nothing is served.
+pub struct ReadMap {
+    pub(crate) cache: Cache,
+    found: Recovered,
 }
 
-impl BlockCache {
-    /// The cache that a map on the cache device describes. As [`BlockCache::start`] otherwise; rule 5 says
-    /// what the caller has to have done.
+impl ReadMap {
+    /// Reads all of a map; blocks that the device does not give back are as if they said nothing.
     ///
     /// # Errors
-    /// As of [`BlockCache::start`], and if the map is of a later epoch than the geometry.
+    /// If the map is of a later epoch than the geometry.
     ///
     /// # Panics
     /// If the geometry has no map.
-    pub fn recover(
-        geometry: Geometry,
-        flash: Arc<dyn Device>,
-        backing: Vec<Option<Arc<dyn Device>>>,
-        settings: Settings,
-    ) -> Result<(Self, Recovered), CachedError> {
-        check(&geometry, &*flash, &backing)?;
+    pub fn read(geometry: Geometry, flash: &dyn Device) -> Result<Self, CachedError> {
         let mut recovery = Recovery::heap(geometry);
-        read_map(&mut recovery, &*flash).map_err(|error| {
+        read_map(&mut recovery, flash).map_err(|error| {
             let next = "make a new cache there; the volumes have everything";
             CachedError::new(CachedErrorKind::Map, flash.describe(), error.to_string(), next)
         })?;
         let (cache, found) = recovery.finish();
+        Ok(Self { cache, found })
+    }
+
+    /// What was found.
+    pub fn found(&self) -> Recovered {
+        self.found
+    }
+}
+
+impl BlockCache {
+    /// The cache that a map describes. As [`BlockCache::start`] otherwise; rule 5 says what the caller has to
+    /// have done.
+    ///
+    /// # Errors
+    /// As of [`BlockCache::start`], and if the cache device does not take what has to be written before
+    /// anything is served, nor can the voucher be revoked.
+    pub fn recover(
+        map: ReadMap,
+        flash: Arc<dyn Device>,
+        backing: Vec<Option<Arc<dyn Device>>>,
+        settings: Settings,
+        voucher: Option<Box<dyn Voucher>>,
+    ) -> Result<Self, CachedError> {
         let within = settings.end_within;
-        let cache = Self::of(cache, flash, backing, settings)?;
+        let ReadMap { cache, found } = map;
+        let cache = Self::of(cache, flash, backing, settings, voucher)?;
         // Nobody has a volume yet. Records that contradict one another are written over meanwhile.
         let shared = cache.shared();
-        let deadline = Instant::now() + within;
-        while shared.cache.marks_durable() < found.waits_for {
-            if shared.health.is_lost() || Instant::now() >= deadline {
-                shared.health.lose();
-                shared.cache.go_offline();
-                break;
+        let reached = || shared.cache.marks_durable() >= found.waits_for;
+        cache.catch_up(within, |_| true, |found| found.copy_blocks_used, |_| reached());
+        if !reached() {
+            shared.give_up("the cache device has not made durable what was read of its map");
+            if !shared.marks.are_void() {
+                let reason =
+                    "it does not make durable what was read of its map, and the voucher is not revoked";
+                let next = "check the device, and the folder of vouchers; nothing was changed";
+                let thing = shared.flash.describe();
+                return Err(CachedError::new(CachedErrorKind::Map, thing, reason.to_owned(), next));
             }
-            thread::sleep(LOOK_EVERY);
         }
-        Ok((cache, found))
+        Ok(cache)
     }
 
     /// Brings the map to its end: lets no request in any more, waits for those under way, populates nothing,
-    /// writes what is on its way, and says whether the map is whole then. It takes so long at most. Requests
-    /// that come later fail.
-    pub fn close(&self, within: Duration, mut progress: impl FnMut(u64)) -> Closed {
+    /// writes what is on its way, and says whether the map is whole then. It takes so long at most; `go_on`
+    /// as of [`BlockCache::drain`]. Requests that come later fail.
+    pub fn close(&self, within: Duration, go_on: impl FnMut(u64) -> bool) -> Drained {
         let shared = self.shared();
-        let (deadline, mut told) = (Instant::now() + within, Instant::now());
         // Before it is looked at what is on its way: nothing follows that could change what the map says.
         shared.is_closed.store(true, Ordering::SeqCst);
         shared.cache.quiesce();
         // Those that wait for their turn to populate hand their jobs back.
         shared.pace.stop();
         shared.offer_work();
-        loop {
-            let found = shared.cache.statistics();
-            let is_used = !shared.health.is_lost() && shared.cache.health() == Health::Serving;
-            let is_quiet = shared.under_way.load(Ordering::SeqCst) == 0;
-            let is_whole = shared.has_map() && is_used && is_quiet && shared.cache.is_settled();
-            let is_done = is_whole || (!shared.has_map() && found.copy_blocks_used == 0);
-            if is_done || !is_used || Instant::now() >= deadline {
-                return Closed { copies_left: found.copy_blocks_used, is_whole };
-            }
-            if told.elapsed() >= Duration::from_millis(200) {
-                progress(found.copy_blocks_used.max(found.unstable));
-                told = Instant::now();
-            }
-            thread::sleep(LOOK_EVERY);
-        }
-    }
-
-    /// Has all of a volume leave the cache: its backing device was changed by somebody else.
-    pub fn forget(&self, volume: usize) {
-        // Rule 5: no crash brings it back, so there is nothing to wait for.
-        let _ = self.shared().cache.forget(volume);
-        self.shared().offer_work();
+        let left = |found: &Statistics| found.copy_blocks_used.max(found.unstable);
+        let has_map = shared.has_map();
+        self.catch_up(within, go_on, left, |drained| match has_map {
+            true => drained.is_whole,
+            false => drained.copies_left == 0,
+        })
     }
 }
 
-/// Reads all of the map; blocks that the device does not give back are as if they said nothing.
 fn read_map(recovery: &mut Recovery, flash: &dyn Device) -> Result<(), FormatError> {
     let block = MAP_BLOCK_BYTES as usize;
     while let Some((offset, bytes)) = recovery.next() {

@@ -44,7 +44,7 @@ impl Shared {
             _ => self.read_pieces(volume, &pieces, buf),
         });
         PIECES.set(pieces);
-        self.latencies.record(served?, since);
+        self.has_served(volume, served?, buf.len(), since);
         Ok(())
     }
 

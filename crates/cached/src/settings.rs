@@ -14,6 +14,9 @@ pub struct Settings {
     pub refusals_max: u32,
     /// How long they do.
     pub suspended_for: Duration,
+    /// How long a write waits for its mark before the map is given up, so that a cache device that hangs
+    /// holds nobody up for longer.
+    pub mark_within: Duration,
     /// How long the end waits for threads that are in a device's request.
     pub end_within: Duration,
 }
@@ -25,6 +28,7 @@ impl Default for Settings {
             population_rate: 0,
             refusals_max: 8,
             suspended_for: Duration::from_secs(1),
+            mark_within: Duration::from_secs(5),
             end_within: Duration::from_secs(10),
         }
     }

@@ -6,27 +6,31 @@ use mezzanine_fragment::Statistics;
 
 use crate::health::{DeviceFailures, Health};
 use crate::latency::{Latency, Served};
+use crate::marks::Survival;
 
 macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+    (
+        $(#[doc = $about:literal])+ $all:ident of $counters:ident:
+        $($(#[doc = $doc:literal])+ $name:ident,)+
+    ) => {
         #[derive(Default)]
-        pub(crate) struct Counters {
+        pub(crate) struct $counters {
             $(pub(crate) $name: AtomicU64,)+
         }
 
-        /// Requests that the host did not ask the engine about, or has sent elsewhere.
+        $(#[doc = $about])+
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Bypassed {
+        pub struct $all {
             $($(#[doc = $doc])+ pub $name: u64,)+
         }
 
-        impl Counters {
-            pub(crate) fn snapshot(&self) -> Bypassed {
-                Bypassed { $($name: self.$name.load(Relaxed),)+ }
+        impl $counters {
+            pub(crate) fn snapshot(&self) -> $all {
+                $all { $($name: self.$name.load(Relaxed),)+ }
             }
         }
 
-        impl Bypassed {
+        impl $all {
             /// Every counter with its name, in order.
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)+]
@@ -36,6 +40,8 @@ macro_rules! counters {
 }
 
 counters! {
+    /// Requests that the host did not ask the engine about, or has sent elsewhere.
+    Bypassed of Counters:
     /// Reads past a cache device that has refused several in a row.
     bypass_read_suspended,
     /// Reads past a cache device that is not used again.
@@ -54,8 +60,37 @@ counters! {
     writes_durable,
 }
 
+counters! {
+    /// The requests of one volume that were not refused by a device.
+    VolumeStatistics of VolumeCounters:
+    /// Reads that the cache device served all of.
+    reads_cache,
+    /// Reads that the volume's own device served all of.
+    reads_backing,
+    /// Reads that each of the two served a part of.
+    reads_both,
+    /// Bytes that were read.
+    bytes_read,
+    /// Writes.
+    writes,
+    /// Bytes that were written.
+    bytes_written,
+    /// Writes and discards that waited for a mark.
+    writes_waited,
+    /// Discards.
+    discards,
+    /// Flushes.
+    flushes,
+    /// Requests that failed.
+    failed,
+}
+
 pub(crate) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Relaxed);
+    add(counter, 1);
+}
+
+pub(crate) fn add(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Relaxed);
 }
 
 /// What a cache has done since it was started, and how it is.
@@ -69,6 +104,12 @@ pub struct CachedStatistics {
     pub health: Health,
     /// What the cache device has refused.
     pub failures: Vec<DeviceFailures>,
+    /// What of the cache is there again after a crash.
+    pub survival: Survival,
+    /// Writes and discards that wait for a mark now.
+    pub writes_waiting: u64,
+    /// By volume, in the order of the geometry.
+    pub volumes: Vec<VolumeStatistics>,
     /// Latencies, in the order of [`Served::ALL`].
     pub latencies: Vec<(Served, Latency)>,
     /// Stage of the population throttle, from 0, the fastest, on (Algorithm 1 of the paper).

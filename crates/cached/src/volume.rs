@@ -10,7 +10,7 @@ use mezzanine_fragment::{DeviceError as Refused, FlushToken, WriteToken};
 
 use crate::host::{Running, Shared};
 use crate::latency::Served;
-use crate::statistics::count;
+use crate::statistics::{add, count};
 
 /// A backing device with the cache before it. It is as long as the backing device was when it was made part
 /// of the cache, and can do what that can do; its length does not change.
@@ -55,14 +55,15 @@ impl Device for CachedVolume {
     fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
         let (shared, volume) = (self.shared(), self.number);
         let Some(_under_way) = shared.enter() else { return Err(self.closed(&request)) };
-        match request {
+        let result = match request {
             Request::Read { offset, buf } => shared.read(volume, offset, buf),
             Request::Write { offset, buf } => shared.write(volume, offset, buf, false),
             Request::WriteThrough { offset, buf } => shared.write(volume, offset, buf, true),
             Request::Discard { offset, len } => shared.discard(volume, offset, len),
             Request::Flush => shared.flush(volume),
             Request::Append { .. } | Request::Reset { .. } => Err(request.unsupported(self.describe())),
-        }
+        };
+        result.inspect_err(|_| count(&shared.volumes[volume].failed))
     }
 
     fn set_len(&self, _: u64) -> Result<(), DeviceError> {
@@ -104,6 +105,7 @@ impl Shared {
     fn write(&self, volume: usize, offset: u64, buf: &[u8], durable: bool) -> Result<(), DeviceError> {
         let since = Instant::now();
         let token = self.write_begin(volume, offset, buf)?;
+        self.wait_for(&token, volume);
         let backing = self.backing(volume);
         let result = if durable {
             count(&self.counters.writes_durable);
@@ -112,16 +114,21 @@ impl Shared {
             backing.write_at(buf, offset)
         };
         self.end(token, &result);
-        self.latencies.record(Served::Write, since);
+        if result.is_ok() {
+            self.has_served(volume, Served::Write, buf.len(), since);
+        }
         result
     }
 
     fn discard(&self, volume: usize, offset: u64, len: u64) -> Result<(), DeviceError> {
         let since = Instant::now();
         let token = self.discard_begin(volume, offset, len)?;
+        self.wait_for(&token, volume);
         let result = self.backing(volume).discard(offset, len);
         self.end(token, &result);
-        self.latencies.record(Served::Discard, since);
+        if result.is_ok() {
+            self.has_served(volume, Served::Discard, 0, since);
+        }
         result
     }
 
@@ -130,8 +137,29 @@ impl Shared {
         let token = self.flush_begin(volume);
         let result = self.backing(volume).flush();
         self.flushed(token, &result);
-        self.latencies.record(Served::Flush, since);
+        if result.is_ok() {
+            self.has_served(volume, Served::Flush, 0, since);
+        }
         result
+    }
+
+    /// Counts a request of so many bytes.
+    pub(crate) fn has_served(&self, volume: usize, served: Served, bytes: usize, since: Instant) {
+        let of = &self.volumes[volume];
+        let (requests, moved) = match served {
+            Served::Cache => (&of.reads_cache, Some(&of.bytes_read)),
+            Served::Backing => (&of.reads_backing, Some(&of.bytes_read)),
+            Served::Both => (&of.reads_both, Some(&of.bytes_read)),
+            Served::Write => (&of.writes, Some(&of.bytes_written)),
+            Served::Flush => (&of.flushes, None),
+            Served::Discard => (&of.discards, None),
+            Served::Mark => unreachable!("nobody asks for a mark"),
+        };
+        count(requests);
+        if let Some(moved) = moved {
+            add(moved, bytes as u64);
+        }
+        self.latencies.record(served, since);
     }
 
     /// The engine wants to know what is durable if its map is to survive.
@@ -150,14 +178,26 @@ impl Shared {
         }
     }
 
-    /// Nothing to end: the cache device is not used again, so nobody will ask what it has.
+    /// Of a write or discard that has begun; one that has gone past a lost cache device waits for nothing.
+    fn wait_for(&self, token: &Option<WriteToken>, volume: usize) {
+        let mark = token.as_ref().map_or(0, WriteToken::waits_for);
+        if self.wait_for_mark(mark) {
+            count(&self.volumes[volume].writes_waited);
+        }
+    }
+
+    /// Whether nobody will ask what the cache device has, now or after a crash: then nothing is begun.
+    fn is_past(&self) -> bool {
+        self.health.is_lost() && self.marks.are_void()
+    }
+
     pub(crate) fn write_begin(
         &self,
         volume: usize,
         offset: u64,
         buf: &[u8],
     ) -> Result<Option<WriteToken>, DeviceError> {
-        if self.health.is_lost() {
+        if self.is_past() {
             return self.past_lost(volume, "write", offset, buf.len() as u64);
         }
         let begun = self.cache.write_begin(volume, offset, buf);
@@ -173,10 +213,11 @@ impl Shared {
         offset: u64,
         len: u64,
     ) -> Result<Option<WriteToken>, DeviceError> {
-        if self.health.is_lost() {
+        if self.is_past() {
             return self.past_lost(volume, "discard from", offset, len);
         }
         let begun = self.cache.discard_begin(volume, offset, len);
+        self.offer_work();
         begun.map(Some).map_err(|error| self.refused(volume, "discard from", (offset, len), error))
     }
 

@@ -72,7 +72,7 @@ fn what_is_read_often_comes_from_the_cache_device() {
     assert_eq!((count(Served::Cache), count(Served::Backing), count(Served::Write)), (1, 1, 1));
     // A write follows there.
     device.write_at(&[5; BLOCK], 4096).unwrap();
-    assert_eq!(small.cache.drain(Duration::from_secs(10), |_| ()).copies_left, 0);
+    assert_eq!(small.cache.drain(Duration::from_secs(10), |_| true).copies_left, 0);
     wait("the copy", || small.cache.engine().location(0, 4096).is_some());
     let at = small.cache.engine().location(0, 4096).unwrap() as usize;
     assert_eq!(small.flash.image()[at..at + BLOCK], [5; BLOCK]);
@@ -140,7 +140,7 @@ fn flushes_are_the_backing_devices_alone() {
     let device = small.device();
     small.populate(0);
     device.write_at(&[3; BLOCK], 0).unwrap();
-    small.cache.drain(Duration::from_secs(10), |_| ());
+    small.cache.drain(Duration::from_secs(10), |_| true);
     device.flush().unwrap();
     assert_eq!(small.disk.unflushed(), 0);
     device.write_through(&[4; BLOCK], 4096).unwrap();
@@ -210,7 +210,7 @@ fn a_population_that_waits_for_its_turn_is_given_up_at_the_end() {
     }
     wait("one of two", || small.cache.statistics().engine.populations_done == 1);
     wait("the other begins", || small.cache.statistics().engine.populations_begun == 2);
-    small.cache.close(Duration::from_secs(30), |_| ());
+    small.cache.close(Duration::from_secs(30), |_| true);
     wait("its job comes back", || small.cache.engine().outstanding() == 0);
     assert_eq!(small.cache.statistics().engine.populations_done, 1);
 }

@@ -9,7 +9,7 @@ mod common;
 mod client;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -49,7 +49,8 @@ impl Place {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mezz"));
-        command.current_dir(&self.0.0).env("MEZZ_RUN_DIR", self.path("run")).arg("block").args(arguments);
+        command.env("MEZZ_RUN_DIR", self.path("run")).env("MEZZ_STATE_DIR", self.path("state"));
+        command.current_dir(&self.0.0).arg("block").args(arguments);
         command
     }
 
@@ -69,6 +70,8 @@ impl Place {
 
     /// Attaches at the socket `s`.
     fn attach(&self, arguments: &[&str]) -> Attached {
+        // One that was killed has left its own.
+        let _ = std::fs::remove_file(self.path("s"));
         let mut command = self.command(&["attach", "--json", "--socket", "s"]);
         let mut child =
             command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -101,6 +104,11 @@ impl Place {
         self.json(&["status", "s"])["cache"]["counters"][name].as_u64().unwrap()
     }
 
+    /// Files that vouch for a map.
+    fn vouchers(&self) -> usize {
+        std::fs::read_dir(self.path("state")).unwrap().count()
+    }
+
     /// Reads a block until its fragment is in the cache.
     fn warm(&self, client: &mut Client, offset: u64) {
         let before = self.counter("populations_done");
@@ -117,6 +125,13 @@ impl Attached {
     fn signal(&self, name: &str) {
         let id = self.child.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    /// Ends it at once, with the socket that it leaves.
+    fn kill(mut self) {
+        let mut child = self.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     /// What it has said, and what it has told people, once it has ended by itself.
@@ -188,12 +203,13 @@ fn two_volumes_are_cached_from_one_end_to_the_other() {
     assert!(listed.contains("disk, log") && listed.contains("s.control"), "{listed}");
     // Nobody loses his device by mistake.
     place.mezz(&["detach", "s"]).expect(3).complains(&["2 clients", "--disconnect"]);
+    assert_eq!(place.client("log").read(2 * MIB, 512), [9; 512], "others are let in as before");
     let detached = place.json(&["detach", "s", "--disconnect"]);
     assert_eq!(detached["copies_left"], 0);
     assert_eq!(detached["is_whole"], true, "{detached}");
     assert!(!place.path("s.control").exists(), "whoever comes next finds it gone");
     let (said, told) = attached.end();
-    assert_eq!((&said["clients_seen"], &said["failed_requests"]), (&json!(2), &json!(0)));
+    assert_eq!((&said["clients_seen"], &said["failed_requests"]), (&json!(3), &json!(0)));
     assert!(
         told.contains("of memory") && told.contains("0 of 27 fragments of 128 KiB in use (epoch 1)"),
         "{told}"
@@ -263,33 +279,48 @@ fn what_was_flushed_survives_a_kill() {
 }
 
 #[test]
-fn a_cache_goes_on_with_what_it_had_after_an_orderly_end_alone() {
+fn a_cache_goes_on_with_what_it_had() {
     let place = Place::with_cache();
     let arguments = ["cache", "--backing", "disk"];
     let attached = place.attach(&arguments);
     let mut disk = place.client("disk");
     disk.write(0, &[1; 8192]);
     place.warm(&mut disk, 0);
+    place.warm(&mut disk, MIB);
     disk.write(4096, &[2; 4096]);
     drop(disk);
     attached.signal("-TERM");
     attached.end();
+    assert_eq!(place.vouchers(), 0, "who is detached needs none");
     // Its first read is a hit.
     let attached = place.attach(&arguments);
+    assert_eq!(place.vouchers(), 1);
     let mut disk = place.client("disk");
     assert_eq!(disk.read(0, 8192), [[1; 4096], [2; 4096]].concat());
     let counters = ["slots_used", "reads_hit", "reads_missed", "populations_begun"];
-    assert_eq!(counters.map(|name| place.counter(name)), [1, 1, 0, 0]);
+    assert_eq!(counters.map(|name| place.counter(name)), [2, 1, 0, 0]);
     assert_eq!(place.json(&["check", "s", "--compare"])["blocks_differing"], 0);
+    // The first write to what was settled waits for its mark.
+    assert_eq!(place.counter("writes_waited"), 0);
     disk.write(0, &[3; 4096]);
-    attached.signal("-KILL");
-    drop(attached);
-    let _ = std::fs::remove_file(place.path("s"));
+    disk.write(0, &[3; 4096]);
+    assert_eq!(place.counter("writes_waited"), 1);
+    let status = place.json(&["status", "s"]);
+    assert_eq!(
+        (&status["cache"]["survives"], &status["cache"]["survives_no_crash"]),
+        (&json!("crash"), &Value::Null)
+    );
+    assert_eq!(status["volumes"][0]["counters"]["writes_waited"], 1);
+    attached.kill();
+    // What was written to is dropped, and the other fragment is there.
     let attached = place.attach(&arguments);
     let mut disk = place.client("disk");
-    assert_eq!(place.counter("slots_used"), 0, "a crash costs what was cached");
+    assert_eq!(place.counter("slots_used"), 1);
+    let begins = place.json(&["status", "s"])["cache"]["begins"].as_str().unwrap().to_owned();
+    assert!(begins.contains("1 fragments after a crash; 1 that were"), "{begins}");
     assert_eq!(disk.read(0, 8192), [[3; 4096], [2; 4096]].concat());
-    place.warm(&mut disk, 0);
+    disk.read(MIB, 4096);
+    assert_eq!(place.counter("reads_hit"), 1);
     place.mezz(&["detach", "s", "--disconnect"]).expect(0);
     attached.end();
     // What was written to in the middle meanwhile is not believed.
@@ -304,6 +335,153 @@ fn a_cache_goes_on_with_what_it_had_after_an_orderly_end_alone() {
     assert_eq!(place.client("disk").read(2 * MIB, 4096), [4; 4096]);
     attached.signal("-TERM");
     attached.end();
+}
+
+#[test]
+fn what_is_left_alone_for_a_while_survives_a_kill() {
+    let place = Place::with_cache();
+    let attached = place.attach(&["cache", "--backing", "disk", "--settle", "100ms"]);
+    let mut disk = place.client("disk");
+    disk.write(0, &[1; 4096]);
+    place.warm(&mut disk, 0);
+    place.wait("it settles", || place.counter("unstable") == 0);
+    attached.kill();
+    let past = std::fs::OpenOptions::new().write(true).open(place.path("disk")).unwrap();
+    // Somebody writes past the cache, to what that has.
+    past.write_all_at(&[9; 4096], 16 * 4096).unwrap();
+    place.mezz(&["attach", "cache", "--backing", "disk", "--socket", "s"]).expect(3).complains(&[
+        "1 of 32 blocks",
+        "at byte 65536",
+        "--accept-changes",
+    ]);
+    past.write_all_at(&[0; 4096], 16 * 4096).unwrap();
+    let attached = place.attach(&["cache", "--backing", "disk"]);
+    assert_eq!(place.client("disk").read(0, 4096), [1; 4096]);
+    assert_eq!(["slots_used", "reads_hit"].map(|name| place.counter(name)), [1, 1]);
+    attached.kill();
+    past.write_all_at(&[9; 4096], 16 * 4096).unwrap();
+    let attached = place.attach(&["cache", "--backing", "disk", "--accept-changes"]);
+    assert_eq!(place.counter("slots_used"), 0);
+    assert_eq!(place.client("disk").read(16 * 4096, 4096), [9; 4096]);
+    // No crash brings back what was accepted as changed.
+    attached.kill();
+    let _attached = place.attach(&["cache", "--backing", "disk"]);
+    assert_eq!(place.counter("slots_used"), 0);
+}
+
+#[test]
+fn a_map_that_nothing_vouches_for_does_not_count_and_the_reason_is_said() {
+    let place = Place::with_cache();
+    let settled = |arguments: &[&str]| {
+        let attached =
+            place.attach(&[&["cache", "--backing", "disk", "--settle", "100ms"], arguments].concat());
+        let mut disk = place.client("disk");
+        if place.counter("slots_used") == 0 {
+            place.warm(&mut disk, 0);
+        }
+        place.wait("it settles", || place.counter("unstable") == 0);
+        attached
+    };
+    settled(&[]).kill();
+    std::fs::rename(place.path("state"), place.path("elsewhere")).unwrap();
+    let attached = settled(&[]);
+    let cache = place.json(&["status", "s"])["cache"].clone();
+    let begins = cache["begins"].as_str().unwrap();
+    assert!(begins.starts_with("empty") && begins.contains("vouches for its map"), "{begins}");
+    attached.kill();
+    // The older one does not vouch for what has come since.
+    std::fs::remove_dir_all(place.path("state")).unwrap();
+    std::fs::rename(place.path("elsewhere"), place.path("state")).unwrap();
+    let attached = settled(&[]);
+    assert!(place.json(&["status", "s"])["cache"]["begins"].as_str().unwrap().starts_with("empty"));
+    attached.signal("-TERM");
+    attached.end();
+    // Where none can be written, an orderly end is survived, and that is said.
+    std::fs::remove_dir_all(place.path("state")).unwrap();
+    std::fs::write(place.path("state"), "").unwrap();
+    let attached = settled(&[]);
+    let cache = place.json(&["status", "s"])["cache"].clone();
+    assert_eq!(cache["survives"], "orderly_end");
+    assert!(cache["survives_no_crash"].as_str().unwrap().contains("state"), "{cache}");
+    let text = place.mezz(&["status", "s"]).expect(0).stdout;
+    assert!(text.contains("an orderly end alone") && text.contains("MEZZ_STATE_DIR"), "{text}");
+    attached.signal("-TERM");
+    let (said, told) = attached.end();
+    assert!(told.contains("a crash costs what is cached"), "{told}");
+    assert_eq!(said["cache"]["begins"], "1 fragments after an orderly end", "{said}");
+}
+
+#[test]
+fn a_volume_that_is_not_named_after_a_crash_is_compared_when_it_comes_back() {
+    let place = Place::new();
+    place.disk("disk", 4 * MIB);
+    place.disk("log", 4 * MIB);
+    let backing = ["--backing", "disk", "--backing", "log"];
+    place
+        .mezz(&[&["create", "cache", "--size", "4MiB", "--fragment", "128KiB"], &backing[..]].concat())
+        .expect(0);
+    let both = [&["cache", "--settle", "100ms"], &backing[..]].concat();
+    let attached = place.attach(&both);
+    let mut log = place.client("log");
+    log.write(0, &[5; 4096]);
+    place.warm(&mut log, 0);
+    place.wait("it settles", || place.counter("unstable") == 0);
+    attached.kill();
+    // It was written to after it was last known by its ends, and nobody has done anything wrong.
+    let attached = place.attach(&["cache", "--backing", "disk"]);
+    attached.signal("-TERM");
+    let (_, told) = attached.end();
+    assert!(told.contains("volume log was in use at the crash"), "{told}");
+    assert_eq!(place.json(&["check", "cache"])["volumes"][1]["abandoned"], true);
+    let attached = place.attach(&both);
+    assert_eq!(place.client("log").read(0, 4096), [5; 4096]);
+    assert_eq!(place.counter("reads_hit"), 1, "what the cache has of it still counts");
+    attached.signal("-TERM");
+    attached.end();
+    assert_eq!(place.json(&["check", "cache"])["volumes"][1]["abandoned"], false);
+}
+
+#[test]
+fn prometheus_is_answered_over_http() {
+    let place = Place::with_cache();
+    let mut command = place.command(&["attach", "--socket", "s", "cache", "--backing", "disk"]);
+    let mut child = command.args(["--metrics", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let _attached = Attached { child: Some(child) };
+    let mut line = String::new();
+    while !line.contains("metrics: http://") {
+        line.clear();
+        assert!(told.read_line(&mut line).unwrap() > 0);
+    }
+    let address = line.trim().trim_start_matches("metrics: http://").trim_end_matches("/metrics").to_owned();
+    place.wait("an entry", || !place.json(&["list"]).as_array().unwrap().is_empty());
+    place.client("disk").write(0, &[1; 4096]);
+    let ask = |request: &str| {
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("version=0.0.4"), "{head}");
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    for part in [
+        "mezz_block_volume_writes_total{volume=\"disk\"} 1\n",
+        "mezz_block_bypass_write_absent_total 1\n",
+        "mezz_block_bypass_read_lost_total 0\n",
+        "mezz_block_cache_goes_on{after=\"crash\"} 1\n",
+    ] {
+        assert!(body.contains(part), "{part} is missing in:\n{body}");
+    }
+    assert!(ask("GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(ask("PUT /metrics HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 405"));
+    assert!(ask("what?\r\n\r\n").starts_with("HTTP/1.1 400"));
+    place
+        .mezz(&["attach", "cache", "--backing", "disk", "--socket", "t", "--metrics", &address])
+        .expect(3)
+        .complains(&["cannot listen there", "--metrics"]);
 }
 
 #[test]
@@ -391,6 +569,14 @@ fn a_volume_is_a_file_where_that_is_asked_for() {
     let status = || place.json(&["status", "file"]);
     let counter = |name: &str| status()["cache"]["counters"][name].as_u64().unwrap();
     assert_eq!((counter("writes"), counter("flushes")), (1, 1));
+    // A write that is to be durable is so when it is answered.
+    let dsync = rustix::fs::OFlags::DSYNC.bits() as i32;
+    let durable =
+        std::fs::OpenOptions::new().write(true).custom_flags(dsync).open(place.path("file")).unwrap();
+    durable.write_all_at(&[4; 4096], 4096).unwrap();
+    // By a flush, where the device has no such writes.
+    assert_eq!((counter("writes"), counter("writes_durable") + counter("flushes")), (2, 2));
+    drop(durable);
     file.read_exact_at(&mut [0; 512], 0).unwrap();
     place.wait("a population", || counter("populations_done") == 1);
     let mut found = [0; 8192];

@@ -35,6 +35,8 @@ fn run_blocks_of(document: &str) -> usize {
             .args(["-euo", "pipefail", "-c", block])
             .current_dir(&scratch.0)
             .env("PATH", &path)
+            .env("MEZZ_RUN_DIR", scratch.0.join(".run"))
+            .env("MEZZ_STATE_DIR", scratch.0.join(".state"))
             .output()
             .unwrap();
         assert!(

@@ -15,6 +15,7 @@ use fuser::{
     Request, TimeOrNow, WriteFlags,
 };
 use mezzanine_device::{AlignedBuf, Device, DeviceError, DeviceErrorKind};
+use rustix::fs::OFlags;
 
 use super::{FuseOptions, Gate};
 use crate::zeroes::write_zeroes;
@@ -225,7 +226,7 @@ impl Filesystem for File {
         offset: u64,
         data: &[u8],
         _: WriteFlags,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
@@ -236,7 +237,13 @@ impl Filesystem for File {
         if len == 0 && !data.is_empty() {
             return reply.error(Errno::ENOSPC);
         }
-        match self.on_device(|device| device.write_at(&data[..len], offset)) {
+        // Past the page cache the kernel asks for no flush after it.
+        let is_durable = flags.0 & OFlags::DSYNC.bits() as i32 != 0;
+        let written = self.on_device(|device| match is_durable {
+            true => device.write_through(&data[..len], offset),
+            false => device.write_at(&data[..len], offset),
+        });
+        match written {
             Ok(()) => reply.written(len as u32),
             Err(error) => reply.error(error),
         }

@@ -5,8 +5,8 @@
 //! block device of the file.
 //!
 //! What holds, numbered for reference:
-//! 1. *Durability.* `fsync`, and a write that is to be durable (`O_DSYNC`), end with the device's own flush,
-//!    which the kernel asks for when the write has been answered.
+//! 1. *Durability.* `fsync` is the device's own flush. A write that is to be durable (`O_DSYNC`, `O_SYNC`,
+//!    `RWF_DSYNC`) is so when it is answered: the kernel says so with the write, and asks for no flush.
 //! 2. *Lengths.* The file is as long as the device was when it was mounted. What lies beyond is not written,
 //!    and it is not truncated.
 //! 3. *Holes.* A range is punched only where the device says afterwards that it is zeros, as files do;

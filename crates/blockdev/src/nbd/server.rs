@@ -93,6 +93,8 @@ struct Shared {
 struct Connections {
     /// How many there have been.
     begun: u64,
+    /// Nobody is let in.
+    is_closed: bool,
     open: BTreeMap<u64, Arc<Socket>>,
 }
 
@@ -153,6 +155,19 @@ impl Server {
     /// How many clients are connected.
     pub fn connections(&self) -> usize {
         self.shared.connections().open.len()
+    }
+
+    /// Lets nobody in any more if nobody is connected; returns how many are. Clients that come later are
+    /// turned away, until [`Server::let_in_again`].
+    pub fn close_if_idle(&self) -> usize {
+        let mut connections = self.shared.connections();
+        connections.is_closed |= connections.open.is_empty();
+        connections.open.len()
+    }
+
+    /// Takes [`Server::close_if_idle`] back.
+    pub fn let_in_again(&self) {
+        self.shared.connections().is_closed = false;
     }
 
     /// Lets nobody in any more, finishes what is under way, ends all connections and flushes the devices.
@@ -221,6 +236,9 @@ impl Shared {
     fn begin(self: &Arc<Self>, socket: Socket, peer: String) {
         let socket = Arc::new(socket);
         let mut connections = self.connections();
+        if connections.is_closed {
+            return;
+        }
         if connections.open.len() >= self.limits.connections {
             drop(connections);
             (self.on_event)(&Event::Full { peer: &peer });

@@ -1,5 +1,6 @@
 //! `mezz block attach`: volumes with their cache over NBD, in the foreground.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -8,16 +9,20 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use mezzanine_blockdev::fuse::{FuseFile, FuseOptions};
 use mezzanine_blockdev::nbd::{Export, UnixSocket};
-use mezzanine_cached::{Backing, BlockCache, Closed, Settings, write_superblock};
-use mezzanine_device::{Device, DeviceError, FileDevice};
-use mezzanine_fragment::format::{Superblock, VolumeEntry};
-use mezzanine_fragment::{Geometry, WORKERS_MAX, WriteMode};
+use mezzanine_cached::{BlockCache, Drained, FileVoucher, Settings, Survival, Voucher};
+use mezzanine_device::{Device, DeviceError};
+use mezzanine_fragment::{WORKERS_MAX, WriteMode};
 
 use super::control::Answer;
 use super::devices::{self, Named};
+use super::folders;
+use super::metrics::Metrics;
+use super::notify;
+use super::open::{self, CacheDevice, Opened, Volume};
 use super::registry::{self, Attached};
 use super::report::VolumeReport;
 use super::served::{Attachment, CacheFacts, Detached};
+use super::verbs;
 use crate::failure::{Failure, chain};
 use crate::nbd::{Counts, ListenArgs};
 use crate::output;
@@ -28,16 +33,19 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz block attach /dev/nvme1n1 --backing data=/dev/sdb --backing log=/dev/sdc --socket /run/cached.sock
   mezz block attach --without-cache --backing /dev/sdb --socket /run/sdb.sock
 
-Each volume is an export of its name; clients that name none get the first one. After an orderly end the cache goes on with what it had; after a crash it begins empty. Every write goes to the volume's \
-own device before it is answered, flushes go there alone, and the cache device may fail or be lost at any time: that costs speed and nothing else. What \
-writes to a volume's own device must come through here as long as it has a cache.
+Each volume is an export of its name; clients that name none get the first one. After an orderly end the cache goes on with what it had, and after a crash with all of it that was not written to in the \
+last half minute. Every write goes to the volume's own device before it is answered, flushes go there alone, and the cache device may fail or be lost at \
+any time: that costs speed and nothing else. What writes to a volume's own device must come through here as long as it has a cache.
+
+What vouches for a cache after a crash is a small file in $MEZZ_STATE_DIR, /var/lib/mezz (root), $XDG_STATE_HOME/mezz or ~/.local/state/mezz. It must \
+not lie on the cache device.
 
 With --without-cache the volumes are served as they are, at their own speed. What a cache device has of them is out of date from the first write \
 on, which it may not notice: give --accept-changes when it is attached again.
 
 SIGINT, SIGTERM or `mezz block detach` end it: what is under way is finished, and what was written is durable.";
 
-/// How often it is looked whether somebody asks something, or the end has come.
+/// How often it is looked whether the end has come.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long a signal gives the copies that are on their way.
 const SIGNAL_WITHIN: Duration = Duration::from_secs(10);
@@ -56,7 +64,7 @@ pub(crate) struct AttachArgs {
     /// A volume's own device, by the name that it was given to `create`, or as NAME=PATH. Volumes of the
     /// cache that are not named are not served.
     #[arg(long, value_name = "[NAME=]PATH", required = true, value_parser = devices::named)]
-    backing: Vec<Named>,
+    pub(super) backing: Vec<Named>,
 
     #[command(flatten)]
     listen: ListenArgs,
@@ -74,59 +82,39 @@ pub(crate) struct AttachArgs {
     /// What becomes of writes to what is cached: through (a copy follows to the cache device) or around (it
     /// is cached no more).
     #[arg(long, default_value = "through", conflicts_with = "without_cache")]
-    write_mode: WriteMode,
+    pub(super) write_mode: WriteMode,
 
     /// Fragments that are brought in at a time, at most; each takes a buffer of its size.
     #[arg(long, value_name = "WORKERS", default_value_t = WORKERS_MAX, conflicts_with = "without_cache",
         value_parser = clap::value_parser!(u32).range(0..=i64::from(WORKERS_MAX)))]
-    population_workers: u32,
+    pub(super) population_workers: u32,
 
     /// Bytes a second that are brought in at most (default: no limit but the throttle's).
     #[arg(long, value_name = "SIZE", conflicts_with = "without_cache")]
     population_rate: Option<Size>,
 
+    /// How long what is cached has to be left alone after a write until a crash does not cost it any more
+    /// (100ms to 1h). Shorter times have more writes wait for the cache device.
+    #[arg(long, value_name = "TIME", default_value = "30s", conflicts_with = "without_cache",
+        value_parser = settle)]
+    pub(super) settle: Duration,
+
+    /// Answer Prometheus at this address, with /metrics. Anybody who reaches it may read what is counted.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+
     /// Go on with volumes that were changed while they were not attached.
     #[arg(long, conflicts_with = "without_cache")]
-    accept_changes: bool,
+    pub(super) accept_changes: bool,
 }
 
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// A volume that is served: its place in the cache, its name and its own device.
-struct Volume {
-    number: usize,
-    named: Named,
-    device: Arc<FileDevice>,
-    known_by: Backing,
-    /// It was changed while it was detached.
-    is_changed: bool,
-}
-
-/// The cache device with its superblock of this opening.
-struct CacheDevice {
-    path: PathBuf,
-    device: Arc<FileDevice>,
-    superblock: Superblock,
-    /// Which of its two places is written first.
-    first: usize,
-}
-
-impl CacheDevice {
-    /// Notes durably that these volumes are in use, or that they are detached as they are now. Afterwards
-    /// both copies are as new as one another.
-    fn note(&mut self, volumes: &[Volume], in_use: bool) -> Result<(), Failure> {
-        for volume in volumes {
-            let backing = match in_use {
-                true => Backing { in_use, ..volume.known_by },
-                false => devices::known_by(&volume.named.path, &volume.device)?,
-            };
-            self.superblock.volumes[volume.number].host = backing.encode();
-        }
-        write_superblock(&*self.device, &self.superblock, self.first)
-            .map_err(|error| Failure::refused(self.path.display(), chain(&error)))?;
-        self.superblock.sequence += 1;
-        Ok(())
-    }
+/// A time after which fragments settle.
+fn settle(text: &str) -> Result<Duration, String> {
+    let range = Duration::from_millis(100)..=Duration::from_secs(3600);
+    let time = verbs::time(text).ok().filter(|time| range.contains(time));
+    time.ok_or_else(|| "give a time from 100ms to 1h".to_owned())
 }
 
 pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
@@ -149,20 +137,22 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         Failure::refused(control.display(), format!("cannot make the control socket there: {error}"))
             .next("name another path with --control")
     })?;
-    let (volumes, cache) = match &args.cache {
+    // Before anything is changed.
+    let metrics = args.metrics.map(Metrics::bind).transpose()?;
+    let (volumes, cache, begins) = match &args.cache {
         Some(path) => {
-            let (volumes, mut device) = open(args, path)?;
-            let geometry = geometry(args, &device)?;
-            // From here on what the map says is void, until it is closed.
-            device.note(&volumes, true)?;
-            let cache = start(args, geometry, &volumes, &device)?;
-            (volumes, Some((cache, device)))
+            let Opened { volumes, cache: mut device, map, begins } = open::open(args, path)?;
+            let (voucher, unvouched) = vouch(&device);
+            device.note_in_use(&volumes)?;
+            let cache = start(args, map, &volumes, &mut device, voucher)?;
+            output::note(&format!("{}: the cache begins with {begins}", path.display()));
+            (volumes, Some((cache, device)), Some((begins, unvouched)))
         }
         None => {
             output::note(
                 "without a cache: what a cache device has of these volumes is out of date from now on",
             );
-            (uncached(args)?, None)
+            (open::uncached(args)?, None, None)
         }
     };
     let counts = Arc::new(Counts::default());
@@ -178,7 +168,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         Err(failure) => {
             // Nobody has been let in.
             if let Some((running, device)) = cache {
-                close(&running, device, &volumes, SIGNAL_WITHIN, |_| ());
+                close(&running, device, &volumes, SIGNAL_WITHIN, |_| true);
             }
             return Err(failure);
         }
@@ -195,42 +185,50 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
             let _ = server.shutdown();
             drop(fuse);
             if let Some((running, device)) = cache {
-                close(&running, device, &volumes, SIGNAL_WITHIN, |_| ());
+                close(&running, device, &volumes, SIGNAL_WITHIN, |_| true);
             }
             return Err(failure);
         }
     };
     let (cache, device) = cache.map_or((None, None), |(cache, device)| (Some(cache), Some(device)));
-    let facts = device.as_ref().map(|device| CacheFacts {
+    let facts = device.as_ref().zip(begins).map(|(device, (begins, unvouched))| CacheFacts {
         path: device.path.display().to_string(),
         cache_id: hex::encode(device.superblock.cache_id),
         epoch: device.superblock.epoch,
+        begins,
+        unvouched,
     });
     let reports = volumes.iter().map(|volume| VolumeReport {
         number: volume.number,
         name: volume.named.name.clone(),
         backing: volume.named.path.display().to_string(),
         bytes: volume.device.len(),
+        counters: Default::default(),
     });
     let attachment = Attachment::new(cache.zip(facts), reports.collect(), (server, fuse), counts);
-    let within = loop {
-        attachment.accept(&socket);
-        if let Some(within) = attachment.ending.wanted() {
-            break within;
-        }
+    // It goes on answering while everything ends.
+    let listener = socket.listener().try_clone().map_err(|error| {
+        Failure::refused(control.display(), error).next("raise the limit of open files of this user")
+    })?;
+    let answering = attachment.listen(listener, metrics)?;
+    notify::tell("READY=1");
+    while !attachment.ending.is_wanted() {
         if IS_INTERRUPTED.load(Ordering::Acquire) {
-            break SIGNAL_WITHIN;
+            attachment.ending.want(SIGNAL_WITHIN);
         }
         std::thread::sleep(LOOK_EVERY);
-    };
+    }
+    notify::tell("STOPPING=1");
     drop(registered);
-    let ended = end(&attachment, device, &volumes, within);
+    let ended = end(&attachment, device, &volumes);
     let answer = match &ended {
         Ok(detached) => Answer::Done { result: serde_json::to_value(detached).unwrap_or_default() },
         Err(failure) => failure.again().into(),
     };
     let report = attachment.report().0;
     attachment.ending.finish(answer);
+    // It has a hand on the devices, which are free when this ends.
+    let _ = answering.join();
     ended?;
     if json { output::json(&report) } else { output::print(&super::text::status(&report)) }
 }
@@ -251,171 +249,72 @@ fn control_path(args: &AttachArgs) -> Result<PathBuf, Failure> {
     match (&args.control, args.listen.socket.as_ref().or(args.fuse.as_ref())) {
         (Some(path), _) => Ok(path.clone()),
         (None, Some(path)) => Ok(registry::control_beside(path)),
-        (None, None) => Ok(registry::folder()?.join(format!("{}.control", std::process::id()))),
+        (None, None) => Ok(folders::run()?.join(format!("{}.control", std::process::id()))),
     }
 }
 
-fn uncached(args: &AttachArgs) -> Result<Vec<Volume>, Failure> {
-    let open = |(number, named): (usize, &Named)| {
-        let device = devices::backing(&named.path)?;
-        let known_by = devices::known_by(&named.path, &device)?;
-        Ok(Volume { number, named: named.clone(), device, known_by, is_changed: false })
-    };
-    args.backing.iter().enumerate().map(open).collect()
-}
-
-/// Opens the cache device and the volumes' own devices, and refuses what does not belong together. Nothing is
-/// written.
-fn open(args: &AttachArgs, path: &Path) -> Result<(Vec<Volume>, CacheDevice), Failure> {
-    if let Some(one) = args.backing.iter().find(|one| devices::same(&one.path, path)) {
-        return Err(
-            Failure::usage(one.path.display(), "it cannot be its own cache").next("name its cache device")
-        );
-    }
-    let device = devices::cache(path, true)?;
-    let found = devices::superblocks(path, &device)?;
-    let mut superblock = found.newest;
-    let mut volumes: Vec<Volume> = Vec::new();
-    for named in &args.backing {
-        let device = devices::backing(&named.path)?;
-        let known_by = devices::known_by(&named.path, &device)?;
-        let taken = |number: usize| volumes.iter().any(|volume| volume.number == number);
-        let number = belonging(&superblock, named, &*device, known_by, taken, path)?;
-        let entry = &superblock.volumes[number];
-        let is_changed = check(entry, named, &*device, known_by, args.accept_changes)?;
-        volumes.push(Volume { number, named: named.clone(), device, known_by, is_changed });
-    }
-    if superblock.volumes.iter().any(|entry| Backing::decode(&entry.host).in_use) {
-        // What the map says of a cache that came to no orderly end is void.
-        superblock = superblock.reinitialised(devices::random_id()?);
-        for entry in &mut superblock.volumes {
-            entry.host = Backing { in_use: false, ..Backing::decode(&entry.host) }.encode();
+/// Has the map vouched for after a crash; otherwise why it is not.
+fn vouch(cache: &CacheDevice) -> (Option<Box<dyn Voucher>>, Option<String>) {
+    let issued = folders::state().and_then(|folder| {
+        FileVoucher::issue(&folder, cache.opening).map_err(|error| {
+            Failure::refused(folder.display(), format!("no voucher can be written there: {error}"))
+                .next(format!("name another folder with the variable {}", folders::STATE_VARIABLE))
+        })
+    });
+    match issued {
+        Ok(voucher) => (Some(Box::new(voucher)), None),
+        Err(failure) => {
+            output::note(&format!("a crash costs what is cached: {failure}"));
+            (None, Some(failure.to_string()))
         }
     }
-    let superblock = superblock.opened();
-    let others = superblock.volumes.iter().enumerate();
-    let others = others.filter(|(number, _)| volumes.iter().all(|volume| volume.number != *number));
-    devices::note_each(
-        others.map(|(_, entry)| format!("volume {} is not named, and not served", entry.name)),
-    );
-    let first = found.write_first;
-    Ok((volumes, CacheDevice { path: path.to_owned(), device: Arc::new(device), superblock, first }))
 }
 
-/// The number of the volume that somebody names: by its name, or by what the device is known by.
-fn belonging(
-    superblock: &Superblock,
-    named: &Named,
-    device: &dyn Device,
-    known_by: Backing,
-    taken: impl Fn(usize) -> bool,
-    cache: &Path,
-) -> Result<usize, Failure> {
-    let volumes = &superblock.volumes;
-    let known = |entry: &VolumeEntry| entry.bytes == device.len() && Backing::decode(&entry.host) == known_by;
-    let found = volumes.iter().position(|entry| entry.name == named.name);
-    // Two of which nothing tells which is which are never taken for one another.
-    let mut alike = volumes.iter().enumerate().filter(|(_, entry)| known(entry)).map(|(number, _)| number);
-    let only = alike.next().filter(|_| alike.next().is_none());
-    let found = found.or(only).filter(|number| !taken(*number));
-    found.ok_or_else(|| {
-        let names: Vec<_> = volumes.iter().map(|entry| entry.name.as_str()).collect();
-        let reason = format!("{} has no volume of the name {}", cache.display(), named.name);
-        Failure::refused(named.path.display(), reason).next(format!(
-            "name it as NAME=PATH; the cache has {}; or make a cache with this volume with `mezz block create`",
-            names.join(", ")
-        ))
-    })
+/// Nothing vouches for an opening any more that no superblock names.
+fn tidy(opening: Option<mezzanine_cached::Opening>) {
+    if let (Some(opening), Ok(folder)) = (opening, folders::state()) {
+        FileVoucher::tidy(&folder, opening);
+    }
 }
 
-/// Refuses a device that is not as its volume was when it was last seen. True if it was changed, and that is
-/// accepted.
-fn check(
-    entry: &VolumeEntry,
-    named: &Named,
-    device: &dyn Device,
-    known_by: Backing,
-    accept_changes: bool,
-) -> Result<bool, Failure> {
-    let (path, len) = (named.path.display(), device.len());
-    if len != entry.bytes {
-        let how = if len < entry.bytes { "shrunk" } else { "grown" };
-        let reason = format!(
-            "it has {how}, or is another device: it has {len} bytes, and volume {} had {}",
-            entry.name, entry.bytes
-        );
-        return Err(Failure::refused(path, reason).next(
-            "name the right device; or make the cache anew with `mezz block create --force`, which changes nothing on the \
-             volumes",
-        ));
-    }
-    let backing = Backing::decode(&entry.host);
-    if backing.in_use {
-        let text = "it came to no orderly end the last time: only its length is compared, and the cache begins empty";
-        output::note(&format!("volume {}: {text}", entry.name));
-        return Ok(false);
-    }
-    if backing == known_by {
-        return Ok(false);
-    }
-    if !accept_changes {
-        let how = if backing.fingerprint == known_by.fingerprint {
-            "it was written to".to_owned()
-        } else {
-            let (was, is) = (backing.fingerprint, known_by.fingerprint);
-            format!("its first or last blocks were changed (known by {is}, and it was {was})")
-        };
-        let reason = format!("{how} since volume {} was detached, or it is another device", entry.name);
-        return Err(Failure::refused(path, reason).next(
-            "name the right device; or give --accept-changes, if somebody has written to it past its cache: it is cached \
-             anew",
-        ));
-    }
-    Ok(true)
-}
-
-/// The sizes of the cache, as it is asked for.
-fn geometry(args: &AttachArgs, cache: &CacheDevice) -> Result<Geometry, Failure> {
-    let mut config = cache.superblock.config();
-    config.write_mode = args.write_mode;
-    config.population_workers = args.population_workers;
-    let geometry = config.geometry().map_err(|error| Failure::refused(cache.path.display(), error))?;
-    devices::memory(&geometry).map(|_| geometry)
-}
-
-/// The running cache, with what its map has of volumes that were not changed.
+/// The running cache. If there is none, the cache device is as it was before.
 fn start(
     args: &AttachArgs,
-    geometry: Geometry,
+    map: mezzanine_cached::ReadMap,
     volumes: &[Volume],
-    cache: &CacheDevice,
+    cache: &mut CacheDevice,
+    voucher: Option<Box<dyn Voucher>>,
 ) -> Result<BlockCache, Failure> {
-    let config = geometry.config().clone();
-    let memory = devices::memory(&geometry)?;
-    let backing = (0..config.volumes.len()).map(|number| {
+    let (bytes, superblock) = (cache.superblock.layout.cache_bytes, &cache.superblock);
+    let backing = (0..superblock.volumes.len()).map(|number| {
         let volume = volumes.iter().find(|volume| volume.number == number);
         volume.map(|volume| Arc::clone(&volume.device) as Arc<dyn Device>)
     });
     let rate = args.population_rate.map_or(0, |rate| rate.0);
     let settings = Settings { population_rate: rate, ..Settings::default() };
     let flash = Arc::clone(&cache.device) as Arc<dyn Device>;
-    let slots = geometry.slots();
-    let (running, found) = BlockCache::recover(geometry, flash, backing.collect(), settings)
-        .map_err(|error| Failure::refused(cache.path.display(), chain(&error)))?;
-    volumes.iter().filter(|volume| volume.is_changed).for_each(|volume| running.forget(volume.number));
+    let started = BlockCache::recover(map, flash, backing.collect(), settings, voucher);
+    let running = started.map_err(|error| {
+        // Nobody has been let in, so what it had before counts as it did.
+        if let Err(failure) = cache.note_nothing_done() {
+            output::note(&format!("the cache begins empty the next time: {failure}"));
+        }
+        tidy(Some(cache.opening));
+        Failure::refused(cache.path.display(), chain(&error))
+            .next("nothing was changed; or serve the volumes with --without-cache")
+    })?;
+    tidy(cache.opening_before);
+    let geometry = running.engine().geometry();
     output::note(&format!(
         "{}: {} of cache, {} of {} fragments of {} KiB in use (epoch {}), {} of memory",
         cache.path.display(),
-        Size(cache.superblock.layout.cache_bytes),
+        Size(bytes),
         running.statistics().engine.slots_used,
-        slots,
-        config.fragment_bytes >> 10,
+        geometry.slots(),
+        geometry.config().fragment_bytes >> 10,
         cache.superblock.epoch,
-        Size(memory)
+        Size(devices::memory(geometry)?)
     ));
-    if found.lost > 0 {
-        output::note(&format!("{}: {} records of its map said nothing", cache.path.display(), found.lost));
-    }
     Ok(running)
 }
 
@@ -451,12 +350,7 @@ fn show(path: &Path, export: Export, counts: &Arc<Counts>) -> Result<FuseFile, F
 }
 
 /// Finishes what is under way, makes durable what was written, and notes that the volumes are detached.
-fn end(
-    attachment: &Attachment,
-    cache: Option<CacheDevice>,
-    volumes: &[Volume],
-    within: Duration,
-) -> Result<Detached, Failure> {
+fn end(attachment: &Attachment, cache: Option<CacheDevice>, volumes: &[Volume]) -> Result<Detached, Failure> {
     let begun = Instant::now();
     let ending = &attachment.ending;
     ending.stage("clients", 0, 1);
@@ -474,32 +368,45 @@ fn end(
             .next("what was written since the last flush of a client may be lost"));
     }
     let Some((running, cache)) = attachment.cache.as_ref().zip(cache) else {
-        return Ok(Detached { copies_left: 0, is_whole: false, seconds: begun.elapsed().as_secs_f64() });
+        let seconds = begun.elapsed().as_secs_f64();
+        return Ok(Detached { copies_left: 0, is_whole: false, goes_on: false, seconds });
     };
-    let progress = |left| ending.stage("blocks and fragments to be written", 0, left);
-    let Closed { copies_left, is_whole } = close(&running.0, cache, volumes, within, progress);
-    Ok(Detached { copies_left, is_whole, seconds: begun.elapsed().as_secs_f64() })
+    let go_on = |left| {
+        ending.stage("blocks and fragments to be written", 0, left);
+        if IS_INTERRUPTED.load(Ordering::Acquire) {
+            ending.want(SIGNAL_WITHIN);
+        }
+        // Somebody may have less patience than who began it.
+        !ending.left().is_zero()
+    };
+    let (Drained { copies_left, is_whole }, goes_on) =
+        close(&running.0, cache, volumes, ending.left(), go_on);
+    Ok(Detached { copies_left, is_whole, goes_on, seconds: begun.elapsed().as_secs_f64() })
 }
 
-/// Closes the cache, and notes that its map counts if it is whole. Whole is what is noted durably.
+/// Closes the cache, and notes that the volumes are detached if its map is whole. Whole is what is noted
+/// durably; if it is not, the cache goes on as after a crash, if its map is vouched for.
 fn close(
     running: &BlockCache,
     mut cache: CacheDevice,
     volumes: &[Volume],
     within: Duration,
-    progress: impl FnMut(u64),
-) -> Closed {
-    let closed = running.close(within, progress);
+    go_on: impl FnMut(u64) -> bool,
+) -> (Drained, bool) {
+    let closed = running.close(within, go_on);
     let noted = match closed.is_whole {
-        true => cache.note(volumes, false).map_err(|failure| failure.to_string()),
-        false => Err("its map is not whole".to_owned()),
+        true => cache.note_detached(volumes).map_err(|failure| failure.to_string()),
+        false => Err("not all of it could be written in time".to_owned()),
     };
-    let is_whole = noted.is_ok();
-    if let Err(reason) = noted {
-        output::note(&format!(
-            "{}: it begins empty the next time, and the volumes are compared by their length alone: {reason}",
-            cache.path.display()
-        ));
+    let Err(reason) = noted else {
+        tidy(Some(cache.opening));
+        return (closed, true);
+    };
+    let (path, survival) = (cache.path.display(), running.statistics().survival);
+    match &survival {
+        Survival::Crash => output::note(&format!("{path}: it goes on as after a crash: {reason}")),
+        Survival::OrderlyEnd => output::note(&format!("{path}: it begins empty the next time: {reason}")),
+        Survival::Nothing(why) => output::note(&format!("{path}: it begins empty the next time: {why}")),
     }
-    Closed { is_whole, ..closed }
+    (Drained { is_whole: false, ..closed }, survival == Survival::Crash)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use mezzanine_cached::{Backing, Compared, read_superblocks};
+use mezzanine_cached::{Attachment, Backing, Compared, read_superblocks};
 use mezzanine_report::{Table, facts};
 use serde::{Deserialize, Serialize};
 
@@ -94,6 +94,8 @@ struct VolumeAtRest {
     fingerprint: String,
     /// It was attached and not detached since.
     in_use: bool,
+    /// It was in use at a crash, and the cache was attached without it since.
+    abandoned: bool,
 }
 
 pub(crate) fn run(args: &CheckArgs, json: bool) -> Result<(), Failure> {
@@ -124,8 +126,8 @@ fn compare(args: &CheckArgs, json: bool) -> Result<(), Failure> {
     if *blocks_differing > 0 {
         let reason = format!("{blocks_differing} blocks are not what the volumes' own devices have");
         return Err(Failure::check(args.cache.display(), reason).next(
-            "detach it, and look for what writes to a volume past its cache, or for a cache device that loses writes; a cache \
-             that is attached anew begins empty",
+            "detach it, and look for what writes to a volume past its cache, or for a cache device that loses writes; --accept-changes has \
+             it cached anew",
         ));
     }
     Ok(())
@@ -135,7 +137,10 @@ fn at_rest(args: &CheckArgs, json: bool) -> Result<(), Failure> {
     let device = devices::cache(&args.cache, false)?;
     let newest = devices::superblocks(&args.cache, &device)?.newest;
     let geometry = newest.config().geometry();
-    let geometry = geometry.map_err(|error| Failure::refused(args.cache.display(), error))?;
+    let geometry = geometry.map_err(|error| {
+        Failure::refused(args.cache.display(), error)
+            .next("`mezz block create --force` makes a new cache there; the volumes have everything")
+    })?;
     let found = AtRest {
         cache: args.cache.display().to_string(),
         cache_id: hex::encode(newest.cache_id),
@@ -149,9 +154,11 @@ fn at_rest(args: &CheckArgs, json: bool) -> Result<(), Failure> {
             .volumes
             .iter()
             .map(|entry| {
-                let Backing { fingerprint, in_use, .. } = Backing::decode(&entry.host);
+                let Backing { fingerprint, attachment, .. } = Backing::decode(&entry.host);
                 let (name, bytes) = (entry.name.clone(), entry.bytes);
-                VolumeAtRest { name, bytes, fingerprint: fingerprint.to_string(), in_use }
+                let [in_use, abandoned] =
+                    [Attachment::InUse, Attachment::Abandoned].map(|state| state == attachment);
+                VolumeAtRest { name, bytes, fingerprint: fingerprint.to_string(), in_use, abandoned }
             })
             .collect(),
     };
@@ -187,7 +194,7 @@ impl AtRest {
             ("memory needed", Size(self.memory_bytes).to_string()),
         ];
         lines.extend(self.volumes.iter().map(|volume| {
-            let how = if volume.in_use { "not detached" } else { "detached" };
+            let how = if volume.in_use || volume.abandoned { "not detached" } else { "detached" };
             let VolumeAtRest { name, bytes, fingerprint, .. } = volume;
             ("volume", format!("{name}, {}, {how}, known by {fingerprint}", Size(*bytes)))
         }));

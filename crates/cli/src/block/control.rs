@@ -13,6 +13,10 @@ use crate::failure::Failure;
 
 /// Of requests and answers. A server answers requests of its own version alone, and says so to others.
 pub(super) const VERSION: u32 = 1;
+/// How long the client waits for an answer that needs no device.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same, where devices are flushed or read.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(120);
 /// Longest request in bytes.
 pub(super) const REQUEST_BYTES_MAX: u64 = 64 << 10;
 
@@ -100,18 +104,39 @@ impl From<Failure> for Answer {
     }
 }
 
-/// Asks an attached cache, and waits for the last line of its answer for as long as it takes.
+impl Request {
+    /// How long the next line of an answer may take.
+    fn patience(&self) -> Duration {
+        match self {
+            Self::Status | Self::Metrics | Self::Set { .. } => PATIENCE,
+            // A device's flush says nothing before it is done, and one may be under way already.
+            Self::Flush { within_seconds } | Self::Detach { within_seconds, .. } => {
+                FLUSH_PATIENCE + Duration::try_from_secs_f64(*within_seconds).unwrap_or_default()
+            }
+            Self::Compare => FLUSH_PATIENCE,
+        }
+    }
+}
+
+/// Asks an attached cache, and waits for the last line of its answer, unless nothing is heard for long.
 pub(super) fn ask<T: DeserializeOwned>(
     socket: &Path,
     request: Request,
     mut progress: impl FnMut(&str, u64, u64),
 ) -> Result<T, Failure> {
     let gone = |error: io::Error| {
+        if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
+            let reason = "the process that has attached the cache has not answered in time";
+            return Failure::refused(socket.display(), reason)
+                .next("a device may hang: look at its kernel messages, or end the process with SIGTERM");
+        }
         Failure::refused(socket.display(), format!("the cache does not answer: {error}"))
             .next("it may have ended meanwhile; `mezz block list` shows those that are attached")
     };
     let mut stream = UnixStream::connect(socket).map_err(gone)?;
-    stream.set_write_timeout(Some(Duration::from_secs(10))).map_err(gone)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(gone)?;
+    // Each line, not all of the answer: who takes long says how far it is.
+    stream.set_read_timeout(Some(request.patience())).map_err(gone)?;
     send(&mut stream, &Versioned { version: VERSION, request }).map_err(gone)?;
     for line in BufReader::new(stream).lines() {
         let answer = serde_json::from_str(&line.map_err(gone)?).map_err(|error| gone(error.into()))?;

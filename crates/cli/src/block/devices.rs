@@ -6,11 +6,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mezzanine_cached::{Backing, Fingerprint, read_superblocks};
+use mezzanine_cached::{Attachment, Backing, Fingerprint, read_superblocks};
 use mezzanine_device::{Device, DeviceErrorKind, FileDevice, OpenOptions};
 use mezzanine_fragment::format::{FormatError, Superblocks, VOLUME_NAME_BYTES_MAX};
 use mezzanine_fragment::{BLOCK_BYTES, Geometry};
 
+use super::label::label;
 use crate::contents::contents;
 use crate::failure::{Failure, chain};
 use crate::machine::memory_available;
@@ -75,7 +76,7 @@ pub(super) fn backing(path: &Path) -> Result<Arc<FileDevice>, Failure> {
         match error.kind() {
             DeviceErrorKind::NotFound => failure.next("name the volume's own device or file"),
             DeviceErrorKind::Busy => failure.next("detach, unmount or stop what uses it"),
-            _ => failure,
+            _ => failure.next("check that this user may read and write it"),
         }
     })?;
     refuse_zones(path, &device)?;
@@ -88,7 +89,9 @@ pub(super) fn backing(path: &Path) -> Result<Arc<FileDevice>, Failure> {
 
 /// What a backing device is known by now, when it is not in use.
 pub(super) fn known_by(path: &Path, device: &FileDevice) -> Result<Backing, Failure> {
-    let refused = |error: &dyn std::error::Error| Failure::refused(path.display(), chain(error));
+    let refused = |error: &dyn std::error::Error| {
+        Failure::refused(path.display(), chain(error)).next("check the device: its ends cannot be read")
+    };
     let fingerprint = Fingerprint::of(device).map_err(|error| refused(&error))?;
     let metadata = device.file().metadata().map_err(|error| refused(&error))?;
     // What writes to a block device leaves no trace.
@@ -98,7 +101,7 @@ pub(super) fn known_by(path: &Path, device: &FileDevice) -> Result<Backing, Fail
     } else {
         0
     };
-    Ok(Backing { fingerprint, in_use: false, changed_ns })
+    Ok(Backing { fingerprint, attachment: Attachment::Detached, changed_ns, label: label(&metadata) })
 }
 
 /// Opens a cache device that exists, for nobody else at the same time.
@@ -112,7 +115,7 @@ pub(super) fn cache(path: &Path, write: bool) -> Result<FileDevice, Failure> {
                  volumes without one",
             ),
             DeviceErrorKind::Busy => failure.next("`mezz block list` shows the caches that are attached"),
-            _ => failure,
+            _ => failure.next("check that this user may read and write it"),
         }
     })?;
     refuse_zones(path, &device)?;
@@ -142,7 +145,9 @@ pub(super) fn superblocks(path: &Path, device: &dyn Device) -> Result<Superblock
             FormatError::Unrecognised => {
                 failure.next("name the cache device, or make one with `mezz block create`")
             }
-            FormatError::NewerFormat(_) => failure,
+            FormatError::NewerFormat(_) => failure.next(
+                "use the mezz that has made it, or a newer one; `mezz block create --force` makes a new cache there",
+            ),
             _ => failure.next(
                 "`mezz block create --force` makes a new cache there; the volumes themselves have everything",
             ),
@@ -175,7 +180,7 @@ pub(super) fn memory(geometry: &Geometry) -> Result<u64, Failure> {
 pub(super) fn random_id() -> Result<[u8; 16], Failure> {
     let mut id = [0; 16];
     let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut id));
-    read.map_err(|error| Failure::refused("/dev/urandom", error))?;
+    read.map_err(|error| Failure::refused("/dev/urandom", error).next("mount /dev"))?;
     Ok(id)
 }
 

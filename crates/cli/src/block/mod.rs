@@ -5,6 +5,12 @@ mod check;
 mod control;
 mod create;
 mod devices;
+mod ending;
+mod folders;
+mod label;
+mod metrics;
+mod notify;
+mod open;
 mod prometheus;
 mod registry;
 mod report;
@@ -29,7 +35,7 @@ pub(crate) enum BlockVerb {
     Status(verbs::StatusArgs),
     /// List the caches that are attached on this machine by this user.
     #[command(after_help = verbs::LIST_EXAMPLES)]
-    List,
+    List(verbs::ListArgs),
     /// Make durable what was written, and bring the cache device up to it.
     #[command(after_help = verbs::FLUSH_EXAMPLES)]
     Flush(verbs::FlushArgs),
@@ -49,7 +55,7 @@ pub(crate) fn run(verb: &BlockVerb, json: bool) -> Result<(), Failure> {
         BlockVerb::Create(args) => create::run(args, json),
         BlockVerb::Attach(args) => attach::run(args, json),
         BlockVerb::Status(args) => verbs::status(args, json),
-        BlockVerb::List => verbs::list(json),
+        BlockVerb::List(args) => verbs::list(args, json),
         BlockVerb::Flush(args) => verbs::flush(args, json),
         BlockVerb::Set(args) => verbs::set(args, json),
         BlockVerb::Detach(args) => verbs::detach(args, json),

@@ -51,8 +51,33 @@ pub(super) fn text(report: &Report, statistics: Option<&CachedStatistics>) -> St
         })
         .collect();
     metric(&mut text, "cache_refusals_total", "counter", &failures);
+    let survivals: Vec<_> = ["crash", "orderly_end", "nothing"]
+        .iter()
+        .map(|end| (format!("{{after=\"{end}\"}}"), f64::from(u8::from(cache.survives == *end))))
+        .collect();
+    metric(&mut text, "cache_goes_on", "gauge", &survivals);
+    metric(&mut text, "writes_waiting", "gauge", &[(String::new(), cache.writes_waiting as f64)]);
     latencies(&mut text, statistics);
+    volumes(&mut text, report);
     text
+}
+
+/// Counters of each volume, under a label with its name.
+fn volumes(text: &mut String, report: &Report) {
+    let Some(first) = report.volumes.first() else { return };
+    for name in first.counters.keys() {
+        let values: Vec<_> = report
+            .volumes
+            .iter()
+            .map(|volume| (format!("{{volume=\"{}\"}}", escaped(&volume.name)), volume.counter(name) as f64))
+            .collect();
+        metric(text, &format!("volume_{name}_total"), "counter", &values);
+    }
+}
+
+/// As the format wants the value of a label.
+fn escaped(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 fn metric(text: &mut String, name: &str, kind: &str, values: &[(String, f64)]) {

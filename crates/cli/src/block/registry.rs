@@ -1,18 +1,15 @@
 //! The caches that are attached on this machine by this user: a small file for each, in a folder of this
 //! user's. A process that was killed leaves its file; whoever finds that nobody answers removes it.
 
-use std::fs::{self, DirBuilder};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::folders::{self, RUN_VARIABLE};
 use crate::failure::Failure;
-
-/// Names the folder, where it is not to be the usual one.
-const FOLDER_VARIABLE: &str = "MEZZ_RUN_DIR";
 
 /// An attached cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,39 +24,15 @@ pub(super) struct Attached {
 /// The file of this process, which goes with it.
 pub(super) struct Registered(PathBuf);
 
-/// The folder, made if it is missing.
-pub(super) fn folder() -> Result<PathBuf, Failure> {
-    let user = rustix::process::geteuid().as_raw();
-    let path = match (std::env::var_os(FOLDER_VARIABLE), std::env::var_os("XDG_RUNTIME_DIR")) {
-        (Some(path), _) => PathBuf::from(path),
-        (None, Some(path)) => Path::new(&path).join("mezz"),
-        (None, None) if user == 0 => PathBuf::from("/run/mezz"),
-        (None, None) => std::env::temp_dir().join(format!("mezz-{user}")),
-    };
-    let refused = |error: io::Error| {
-        Failure::refused(path.display(), format!("cannot be used to find caches by: {error}"))
-            .next(format!("name another folder with the variable {FOLDER_VARIABLE}"))
-    };
-    match DirBuilder::new().mode(0o700).create(&path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(refused(error)),
-        _ => {}
-    }
-    let metadata = fs::symlink_metadata(&path).map_err(refused)?;
-    if !metadata.is_dir() || metadata.uid() != user {
-        return Err(refused(io::Error::other("it is another user's, or no folder")));
-    }
-    Ok(path)
-}
-
 impl Attached {
     /// Lets others find this process.
     pub(super) fn register(&self) -> Result<Registered, Failure> {
-        let path = folder()?.join(format!("{}.json", self.process));
+        let path = folders::run()?.join(format!("{}.json", self.process));
         let making = path.with_extension("new");
         let text = serde_json::to_string(self).unwrap_or_default();
         fs::write(&making, text).and_then(|()| fs::rename(&making, &path)).map_err(|error| {
             Failure::refused(path.display(), error)
-                .next(format!("name another folder with the variable {FOLDER_VARIABLE}"))
+                .next(format!("name another folder with the variable {RUN_VARIABLE}"))
         })?;
         Ok(Registered(path))
     }
@@ -73,8 +46,11 @@ impl Drop for Registered {
 
 /// Those that answer.
 pub(super) fn attached() -> Result<Vec<Attached>, Failure> {
-    let folder = folder()?;
-    let entries = fs::read_dir(&folder).map_err(|error| Failure::refused(folder.display(), error))?;
+    let folder = folders::run()?;
+    let entries = fs::read_dir(&folder).map_err(|error| {
+        Failure::refused(folder.display(), error)
+            .next(format!("name another folder with the variable {RUN_VARIABLE}"))
+    })?;
     let mut all = Vec::new();
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.extension().is_none_or(|extension| extension != "json") {

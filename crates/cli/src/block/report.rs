@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mezzanine_cached::{CachedStatistics, DeviceFailures, Latency, Served};
+use mezzanine_cached::{CachedStatistics, DeviceFailures, Latency, Served, Survival, VolumeStatistics};
 use serde::{Deserialize, Serialize};
 
 /// An attached cache, or volumes without one.
@@ -31,6 +31,16 @@ pub(super) struct CacheReport {
     pub(super) memory_bytes: u64,
     /// working, suspended or lost.
     pub(super) health: String,
+    /// With what the cache began when it was attached.
+    pub(super) begins: String,
+    /// What it goes on after: crash, orderly_end or nothing.
+    pub(super) survives: String,
+    /// Why that is not a crash.
+    pub(super) survives_no_crash: Option<String>,
+    /// Writes and discards that wait for a mark now.
+    pub(super) writes_waiting: u64,
+    /// Share of the writes and discards so far that waited for one; null before the first.
+    pub(super) writes_waited_ratio: Option<f64>,
     pub(super) write_mode: String,
     pub(super) population_workers: u32,
     /// 0: no limit.
@@ -57,6 +67,8 @@ pub(super) struct VolumeReport {
     pub(super) name: String,
     pub(super) backing: String,
     pub(super) bytes: u64,
+    /// Its requests, by name; none without a cache.
+    pub(super) counters: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -78,6 +90,20 @@ pub(super) struct FailureReport {
     pub(super) last: String,
 }
 
+/// The name of what a cache survives, and why that is not a crash.
+pub(super) fn survives(survival: &Survival, unvouched: Option<&String>) -> (String, Option<String>) {
+    match survival {
+        Survival::Crash => ("crash".to_owned(), None),
+        Survival::OrderlyEnd => ("orderly_end".to_owned(), unvouched.cloned()),
+        Survival::Nothing(why) => ("nothing".to_owned(), Some(why.clone())),
+    }
+}
+
+/// The requests of a volume, by name.
+pub(super) fn of_volume(statistics: &VolumeStatistics) -> BTreeMap<String, u64> {
+    statistics.named().into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
 fn us(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1000.0
 }
@@ -93,6 +119,12 @@ impl LatencyReport {
             p999_us: us(latency.quantile(0.999)),
             max_us: us(latency.max()),
         }
+    }
+}
+
+impl VolumeReport {
+    pub(super) fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or_default()
     }
 }
 

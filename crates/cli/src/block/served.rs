@@ -1,27 +1,31 @@
 //! What an attached cache is to its control socket: answers, and the end.
 
 use std::io::BufReader;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mezzanine_blockdev::fuse::FuseFile;
-use mezzanine_blockdev::nbd::{Server, UnixSocket};
+use mezzanine_blockdev::nbd::Server;
 use mezzanine_cached::{BlockCache, CachedStatistics};
 use mezzanine_fragment::WriteMode;
 use serde::{Deserialize, Serialize};
 
 use super::check::Comparison;
 use super::control::{Answer, Request, next_request, parse, send};
+use super::ending::Ending;
+use super::metrics::{self, Metrics};
 use super::prometheus;
 use super::report::{self, CacheReport, Report, VolumeReport};
 use crate::failure::{Failure, chain};
 use crate::nbd::Counts;
 use crate::output;
 
-/// Conversations at the control socket at a time; more are closed at once.
+/// How often it is looked whether somebody has connected.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Conversations at a time; more are closed at once.
 const CONVERSATIONS_MAX: usize = 16;
 /// How long somebody may take for a request, or for taking an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,23 +47,10 @@ pub(super) struct CacheFacts {
     pub(super) path: String,
     pub(super) cache_id: String,
     pub(super) epoch: u64,
-}
-
-/// The end: who wants it, how far it is, and what it has come to.
-#[derive(Default)]
-pub(super) struct Ending {
-    state: Mutex<EndState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct EndState {
-    /// Somebody wants it, and gives it so long.
-    within: Option<Duration>,
-    stage: Option<(String, u64, u64)>,
-    result: Option<Answer>,
-    /// Conversations that wait for the result.
-    waiting: usize,
+    /// With what it began.
+    pub(super) begins: String,
+    /// Why nothing vouches for its map, if that was so at the start.
+    pub(super) unvouched: Option<String>,
 }
 
 /// What the end has come to.
@@ -67,8 +58,10 @@ struct EndState {
 pub(super) struct Detached {
     /// Blocks whose copies did not get to the cache device in time; the volumes' own devices have them.
     pub(super) copies_left: u64,
-    /// The cache goes on with what it has when it is attached again; otherwise it begins empty.
+    /// All of the cache was recorded, and the volumes are noted as detached.
     pub(super) is_whole: bool,
+    /// The cache goes on when it is attached again, with all or with most; otherwise it begins empty.
+    pub(super) goes_on: bool,
     pub(super) seconds: f64,
 }
 
@@ -77,56 +70,6 @@ pub(super) struct Detached {
 pub(super) struct Flushed {
     /// As in [`Detached`].
     pub(super) copies_left: u64,
-}
-
-impl Ending {
-    fn state(&self) -> MutexGuard<'_, EndState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How long the end may take that somebody wants.
-    pub(super) fn wanted(&self) -> Option<Duration> {
-        self.state().within
-    }
-
-    /// Tells who waits how far it is.
-    pub(super) fn stage(&self, what: &str, done: u64, total: u64) {
-        self.state().stage = Some((what.to_owned(), done, total));
-        self.changed.notify_all();
-    }
-
-    /// It is over; waits a moment until everybody has heard of it.
-    pub(super) fn finish(&self, result: Answer) {
-        let mut state = self.state();
-        state.result = Some(result);
-        self.changed.notify_all();
-        let all = self.changed.wait_timeout_while(state, Duration::from_secs(2), |state| state.waiting > 0);
-        drop(all);
-    }
-
-    /// Asks for the end, and waits for it.
-    fn wait(&self, within: Duration, mut progress: impl FnMut(&str, u64, u64)) -> Answer {
-        let mut state = self.state();
-        state.within.get_or_insert(within);
-        state.waiting += 1;
-        loop {
-            if let Some(result) = state.result.clone() {
-                return result;
-            }
-            if let Some((what, done, total)) = state.stage.take() {
-                drop(state);
-                progress(&what, done, total);
-                state = self.state();
-                continue;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn has_heard(&self) {
-        self.state().waiting -= 1;
-        self.changed.notify_all();
-    }
 }
 
 impl Attachment {
@@ -148,22 +91,52 @@ impl Attachment {
         })
     }
 
-    /// Lets in whoever waits at the control socket, which does not block.
-    pub(super) fn accept(self: &Arc<Self>, socket: &UnixSocket) {
-        while let Ok((stream, _)) = socket.listener().accept() {
-            if self.conversations.fetch_add(1, Ordering::SeqCst) >= CONVERSATIONS_MAX {
-                self.conversations.fetch_sub(1, Ordering::SeqCst);
-                continue;
+    /// Answers whoever connects to these listeners, which do not block, until the end is over.
+    ///
+    /// # Errors
+    /// If the system has no thread for it.
+    pub(super) fn listen(
+        self: &Arc<Self>,
+        control: UnixListener,
+        metrics: Option<Metrics>,
+    ) -> Result<JoinHandle<()>, Failure> {
+        let attachment = Arc::clone(self);
+        let thread = thread::Builder::new().name("control-accept".to_owned());
+        let thread = thread.spawn(move || {
+            while !attachment.ending.is_over() {
+                while let Ok((stream, _)) = control.accept() {
+                    attachment.begin("control", move |attachment| attachment.converse(stream));
+                }
+                while let Some(stream) = metrics.as_ref().and_then(Metrics::accept) {
+                    attachment.begin("metrics", move |attachment| {
+                        let _ = metrics::answer(stream, || {
+                            let (report, statistics) = attachment.report();
+                            prometheus::text(&report, statistics.as_ref())
+                        });
+                    });
+                }
+                thread::sleep(LOOK_EVERY);
             }
-            let attachment = Arc::clone(self);
-            let thread = thread::Builder::new().name("control".to_owned()).spawn(move || {
-                attachment.converse(stream);
-                attachment.conversations.fetch_sub(1, Ordering::SeqCst);
-            });
-            if let Err(error) = thread {
-                self.conversations.fetch_sub(1, Ordering::SeqCst);
-                output::note(&format!("a request to the control socket was not answered: {error}"));
-            }
+        });
+        thread.map_err(|error| {
+            Failure::refused("control socket", error).next("raise the limit of threads of this user")
+        })
+    }
+
+    /// Begins a conversation, unless there are too many.
+    fn begin(self: &Arc<Self>, name: &str, converse: impl FnOnce(&Self) + Send + 'static) {
+        if self.conversations.fetch_add(1, Ordering::SeqCst) >= CONVERSATIONS_MAX {
+            self.conversations.fetch_sub(1, Ordering::SeqCst);
+            return;
+        }
+        let attachment = Arc::clone(self);
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            converse(&attachment);
+            attachment.conversations.fetch_sub(1, Ordering::SeqCst);
+        });
+        if let Err(error) = thread {
+            self.conversations.fetch_sub(1, Ordering::SeqCst);
+            output::note(&format!("a request to the control socket was not answered: {error}"));
         }
     }
 
@@ -228,6 +201,9 @@ impl Attachment {
         let statistics = self.cache.as_ref().map(|(cache, _)| cache.statistics());
         let cache = self.cache.as_ref().zip(statistics.as_ref()).map(|((cache, facts), statistics)| {
             let config = cache.engine().geometry().config();
+            let (survives, why) = report::survives(&statistics.survival, facts.unvouched.as_ref());
+            let changes = statistics.engine.writes + statistics.engine.discards;
+            let waited = statistics.volumes.iter().map(|volume| volume.writes_waited).sum::<u64>();
             CacheReport {
                 path: facts.path.clone(),
                 cache_id: facts.cache_id.clone(),
@@ -236,6 +212,11 @@ impl Attachment {
                 fragment_bytes: config.fragment_bytes,
                 memory_bytes: cache.engine().geometry().region_bytes() as u64,
                 health: statistics.health.name().to_owned(),
+                begins: facts.begins.clone(),
+                survives,
+                survives_no_crash: why,
+                writes_waiting: statistics.writes_waiting,
+                writes_waited_ratio: (changes > 0).then(|| waited as f64 / changes as f64),
                 write_mode: cache.write_mode().name().to_owned(),
                 population_workers: cache.population_workers(),
                 population_bytes_per_second: cache.population_rate(),
@@ -252,12 +233,21 @@ impl Attachment {
             process: std::process::id(),
             seconds: self.begun.elapsed().as_secs_f64(),
             cache,
-            volumes: self.volumes.clone(),
+            volumes: self
+                .volumes
+                .iter()
+                .map(|volume| self.with_counters(volume, statistics.as_ref()))
+                .collect(),
             clients: self.clients(),
             clients_seen: self.counts.clients.load(Ordering::Relaxed),
             failed_requests: self.counts.failed.load(Ordering::Relaxed),
         };
         (report, statistics)
+    }
+
+    fn with_counters(&self, volume: &VolumeReport, statistics: Option<&CachedStatistics>) -> VolumeReport {
+        let of = statistics.and_then(|statistics| statistics.volumes.get(volume.number));
+        VolumeReport { counters: of.map(report::of_volume).unwrap_or_default(), ..volume.clone() }
     }
 
     fn clients(&self) -> u64 {
@@ -279,7 +269,10 @@ impl Attachment {
     ) -> Result<Answer, Failure> {
         let (cache, within) = (self.cached()?, seconds(within_seconds)?);
         cache.flush().map_err(|error| Failure::refused("flush", chain(&error)))?;
-        let drained = cache.drain(within, |left| progress("blocks to be copied", 0, left));
+        let drained = cache.drain(within, |left| {
+            progress("blocks to be copied", 0, left);
+            true
+        });
         done(&Flushed { copies_left: drained.copies_left })
     }
 
@@ -309,18 +302,27 @@ impl Attachment {
 
     fn may_end(&self, within_seconds: f64, disconnect: bool) -> Result<Duration, Failure> {
         let within = seconds(within_seconds)?;
-        let clients = self.clients();
-        if clients > 0 && !disconnect {
-            return Err(Failure::refused("detach", format!("{clients} clients are connected"))
-                .next("disconnect them first (nbd-client -d, umount), or give --disconnect"));
+        // Whoever ends it by looking first would disconnect who comes in between.
+        if !disconnect {
+            let server = self.server.read().unwrap_or_else(PoisonError::into_inner);
+            let clients = server.as_ref().map_or(0, Server::close_if_idle);
+            if clients > 0 {
+                return Err(Failure::refused("detach", format!("{clients} clients are connected"))
+                    .next("disconnect them first (nbd-client -d, umount), or give --disconnect"));
+            }
         }
         let mut fuse = self.fuse.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = fuse.as_mut().filter(|_| !disconnect) {
-            file.unmount().map_err(|error| {
-                Failure::refused(file.path().display(), format!("it cannot be unmounted: {error}")).next(
+            if let Err(error) = file.unmount() {
+                if let Some(server) = &*self.server.read().unwrap_or_else(PoisonError::into_inner) {
+                    server.let_in_again();
+                }
+                let failure =
+                    Failure::refused(file.path().display(), format!("it cannot be unmounted: {error}"));
+                return Err(failure.next(
                     "end what uses it (umount, losetup -d), or give --disconnect: whoever has it open gets errors then",
-                )
-            })?;
+                ));
+            }
             *fuse = None;
         }
         Ok(within)

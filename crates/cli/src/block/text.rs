@@ -39,9 +39,25 @@ pub(super) fn status(report: &Report) -> String {
         text.push_str("without a cache: every request goes to the volume's own device\n");
     }
     text.push('\n');
-    let mut table = Table::new(["volume", "size", "backing"]).left([2]);
+    let columns =
+        ["volume", "size", "reads", "hit", "read", "writes", "waited", "written", "failed", "backing"];
+    let mut table = Table::new(columns).left([9]);
     for volume in &report.volumes {
-        table.row([volume.name.clone(), Size(volume.bytes).to_string(), volume.backing.clone()]);
+        let count = |name: &str| number(volume.counter(name) as f64, 0);
+        let hits = volume.counter("reads_cache");
+        let reads = hits + volume.counter("reads_backing") + volume.counter("reads_both");
+        table.row([
+            volume.name.clone(),
+            Size(volume.bytes).to_string(),
+            number(reads as f64, 0),
+            percent(hits, reads),
+            Size(volume.counter("bytes_read")).to_string(),
+            count("writes"),
+            count("writes_waited"),
+            Size(volume.counter("bytes_written")).to_string(),
+            count("failed"),
+            volume.backing.clone(),
+        ]);
     }
     text.push_str(&table.render());
     text.push_str(&format!(
@@ -51,11 +67,12 @@ pub(super) fn status(report: &Report) -> String {
     text
 }
 
+fn percent(part: u64, all: u64) -> String {
+    if all == 0 { "-".to_owned() } else { format!("{:.1} %", part as f64 * 100.0 / all as f64) }
+}
+
 fn of_cache(cache: &CacheReport) -> String {
     let counter = |name: &str| number(cache.counter(name) as f64, 0);
-    let percent = |part: u64, all: u64| {
-        if all == 0 { "-".to_owned() } else { format!("{:.1} %", part as f64 * 100.0 / all as f64) }
-    };
     let [hit, partial, missed] =
         ["reads_hit", "reads_partial", "reads_missed"].map(|name| cache.counter(name));
     let reads = hit + partial + missed;
@@ -67,6 +84,24 @@ fn of_cache(cache: &CacheReport) -> String {
         (
             "cache",
             format!("{}, {}, {} (epoch {})", cache.path, Size(cache.cache_bytes), cache.health, cache.epoch),
+        ),
+        ("began with", cache.begins.clone()),
+        (
+            "goes on after",
+            match (cache.survives.as_str(), &cache.survives_no_crash) {
+                ("crash", _) => {
+                    format!("a crash, with what is settled: all but {} fragments now", counter("unstable"))
+                }
+                ("orderly_end", why) => {
+                    format!(
+                        "an orderly end alone: {}",
+                        why.as_deref().unwrap_or("nothing vouches for its map")
+                    )
+                }
+                (_, why) => {
+                    format!("no end, it begins empty: {}", why.as_deref().unwrap_or("its map is void"))
+                }
+            },
         ),
         (
             "fragments",
@@ -97,6 +132,14 @@ fn of_cache(cache: &CacheReport) -> String {
                 cache.write_mode,
                 counter("writes_through"),
                 counter("copy_blocks_used")
+            ),
+        ),
+        (
+            "waits for marks",
+            format!(
+                "{} of the writes and discards, {} now",
+                cache.writes_waited_ratio.map_or("-".to_owned(), |ratio| format!("{:.2} %", ratio * 100.0)),
+                cache.writes_waiting
             ),
         ),
         (

@@ -26,6 +26,7 @@ pub(crate) const STATUS_EXAMPLES: &str = "Examples:
 pub(crate) const LIST_EXAMPLES: &str = "Examples:
   mezz block list
   mezz block list --json
+  mezz block list --watch 5s
 
 They are found by files in $MEZZ_RUN_DIR, $XDG_RUNTIME_DIR/mezz, /run/mezz (root) or mezz-UID in the directory for temporary files.";
 
@@ -57,6 +58,14 @@ pub(crate) struct StatusArgs {
     /// As text for Prometheus.
     #[arg(long, conflicts_with_all = ["watch", "json"])]
     prometheus: bool,
+}
+
+/// The options of `block list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// List them again and again, with this time between (5s), until this is ended.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "2s", value_parser = time)]
+    watch: Option<Duration>,
 }
 
 /// The options of `block flush`.
@@ -108,7 +117,7 @@ pub(crate) struct DetachArgs {
 }
 
 /// A time such as 500ms, 30s or 5min.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let advice = "give a time from 10ms to 24h (500ms, 30s, 5min, 1h)";
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().map_err(|_| advice.to_owned())?;
@@ -144,7 +153,18 @@ pub(super) fn status(args: &StatusArgs, json: bool) -> Result<(), Failure> {
     }
 }
 
-pub(super) fn list(json: bool) -> Result<(), Failure> {
+pub(super) fn list(args: &ListArgs, json: bool) -> Result<(), Failure> {
+    loop {
+        list_once(json)?;
+        let Some(pause) = args.watch else { return Ok(()) };
+        std::thread::sleep(pause);
+        if !json {
+            output::print("\n")?;
+        }
+    }
+}
+
+fn list_once(json: bool) -> Result<(), Failure> {
     let mut all = Vec::new();
     for one in attached()? {
         // One that ends just now is none.
@@ -219,6 +239,8 @@ pub(super) fn detach(args: &DetachArgs, json: bool) -> Result<(), Failure> {
     }
     let next = if detached.is_whole {
         "the cache goes on with what it has when it is attached again".to_owned()
+    } else if detached.goes_on {
+        "the cache goes on as after a crash: without what was written to last".to_owned()
     } else {
         let left = match detached.copies_left {
             0 => String::new(),

@@ -112,6 +112,16 @@ impl Superblock {
         Some(without)
     }
 
+    /// The superblock with a volume that is attached anew: what of it is in the cache never counts again, as
+    /// it gets another number. `None` if there is no volume of this id.
+    pub fn reattached(&self, id: &[u8; 16]) -> Option<Self> {
+        let at = self.volumes.iter().position(|one| one.id == *id)?;
+        let mut anew = self.changed();
+        anew.volumes[at].number = self.next_volume;
+        anew.next_volume += 1;
+        Some(anew)
+    }
+
     /// The parameters of the cache: the paper's, on this device with these volumes, and with its map.
     pub fn config(&self) -> Config {
         let volumes: Vec<u64> = self.volumes.iter().map(|volume| volume.bytes).collect();

@@ -143,6 +143,10 @@ fn volumes_come_and_go_under_numbers_of_their_own() {
     let numbers: Vec<u32> = again.volumes.iter().map(|volume| volume.number).collect();
     assert_eq!((numbers, again.sequence), (vec![2, 3], 5));
     assert_eq!(again.without_volume(&[9; 16]), None);
+    let anew = again.reattached(&[6; 16]).or_else(|| again.reattached(&again.volumes[0].id)).unwrap();
+    let numbers: Vec<u32> = anew.volumes.iter().map(|volume| volume.number).collect();
+    assert_eq!((numbers, anew.next_volume, anew.sequence), (vec![4, 3], 5, 6), "its place stays");
+    assert_eq!(again.reattached(&[9; 16]), None);
     let anew = again.opened().reinitialised([2; 16]);
     assert_eq!((anew.epoch, anew.sequence, anew.volumes.len()), (0, 7, 2));
 }

@@ -1,0 +1,231 @@
+//! SQLite on ext4 on a cached volume whose process is killed with signal 9, again and again: every row that
+//! was acknowledged is there, the database is in order, and the cache is warm.
+//!
+//! Needs root, for a loop device on the file of FUSE, and the programs of [`PROGRAMS`]; skipped without.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use common::Scratch;
+use rusqlite::Connection;
+use serde_json::Value;
+
+const PROGRAMS: [&str; 5] = ["losetup", "mount", "umount", "mke2fs", "e2fsck"];
+const KILLS: u64 = 12;
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|id| String::from_utf8_lossy(&id.stdout).trim() == "0")
+}
+
+/// Why it cannot be tried here.
+fn missing() -> Option<String> {
+    let is_there = |program: &&str| {
+        let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+        found.is_ok_and(|found| found.status.success())
+    };
+    if !is_root() {
+        return Some("only root makes loop devices".to_owned());
+    }
+    if let Some(program) = PROGRAMS.iter().find(|program| !is_there(program)) {
+        return Some(format!("{program} is not installed"));
+    }
+    let devices = ["/dev/fuse", "/dev/loop-control"];
+    let device = devices.iter().find(|device| !Path::new(device).exists());
+    device.map(|device| format!("there is no {device}"))
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Does it if it can be done.
+fn quietly(program: &str, arguments: &[&str]) {
+    let _ = Command::new(program).args(arguments).stderr(Stdio::null()).stdout(Stdio::null()).status();
+}
+
+/// A volume with its cache, served as a file by a process, with a file system on it; taken apart again
+/// whatever happens.
+struct Mounted<'s> {
+    scratch: &'s Scratch,
+    child: Child,
+    loop_device: Option<String>,
+}
+
+fn mezz(scratch: &Scratch, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mezz"));
+    command.current_dir(&scratch.0).arg("block").args(arguments);
+    command.env("MEZZ_RUN_DIR", scratch.0.join("run")).env("MEZZ_STATE_DIR", scratch.0.join("state"));
+    command
+}
+
+fn json(scratch: &Scratch, arguments: &[&str]) -> Value {
+    let output = mezz(scratch, &[arguments, &["--json"]].concat()).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+impl<'s> Mounted<'s> {
+    fn on(scratch: &'s Scratch) -> Self {
+        let arguments =
+            ["attach", "cache", "--backing", "disk", "--fuse", "file", "--settle", "300ms", "--json"];
+        let log = std::fs::File::options().append(true).create(true).open(scratch.0.join("log")).unwrap();
+        let child = mezz(scratch, &arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let mut mounted = Self { scratch, child, loop_device: None };
+        let begun = Instant::now();
+        while json(scratch, &["list"]).as_array().unwrap().is_empty() {
+            let log = || std::fs::read_to_string(scratch.0.join("log"));
+            assert!(mounted.child.try_wait().unwrap().is_none(), "{:?}", log());
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is not attached: {:?}", log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let file = scratch.0.join("file");
+        let device = run("losetup", &["-f", "--show", "--direct-io=on", &file.to_string_lossy()]);
+        mounted.loop_device = Some(device.clone());
+        run("mount", &[&device, &mounted.folder().to_string_lossy()]);
+        mounted
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.scratch.0.join("fs")
+    }
+
+    fn status(&self) -> Value {
+        json(self.scratch, &["status", "file"])["cache"].clone()
+    }
+
+    /// Killed at this moment.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        // What is not there any more does not matter.
+        let folder = self.folder();
+        let unmounted = Command::new("umount").arg(&folder).stderr(Stdio::null()).status();
+        if !unmounted.is_ok_and(|status| status.success()) {
+            quietly("umount", &["-l", &folder.to_string_lossy()]);
+        }
+        if let Some(device) = &self.loop_device {
+            quietly("losetup", &["-d", device]);
+            // It is let go a little later.
+            let backing = format!("/sys/block/{}/loop/backing_file", device.trim_start_matches("/dev/"));
+            let begun = Instant::now();
+            while Path::new(&backing).exists() && begun.elapsed() < Duration::from_secs(5) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        quietly("umount", &["-l", &self.scratch.0.join("file").to_string_lossy()]);
+    }
+}
+
+fn open(folder: &Path) -> Connection {
+    let connection = Connection::open(folder.join("db")).unwrap();
+    // With a write-ahead log SQLite maps a file, of which a part cannot be read when its device is gone.
+    let pragma = "pragma journal_mode = delete; pragma synchronous = extra; pragma cache_size = 20;";
+    connection.execute_batch(pragma).unwrap();
+    connection
+}
+
+/// Rows from here on, each of which the next value says when it was acknowledged, until the device is gone.
+fn work(connection: &Connection, next: &AtomicU64) {
+    loop {
+        let row = next.load(SeqCst);
+        let inserted = connection.execute(
+            "insert into t values (?1, ?2)",
+            (row as i64, row.to_string().repeat(1 + row as usize % 300)),
+        );
+        if inserted.is_err() {
+            return;
+        }
+        next.store(row + 1, SeqCst);
+        // Old rows are read, so that there is something to bring in.
+        let old = (row * 7919 % (row + 1)) as i64;
+        let read =
+            connection.query_row("select length(v) from t where id = ?1", [old], |row| row.get::<_, i64>(0));
+        if read.is_err() {
+            return;
+        }
+    }
+}
+
+/// Every row that was acknowledged is there as it was written; how many there are.
+fn verify(connection: &Connection, acknowledged: u64, what: &str) -> u64 {
+    let said: String = connection.query_row("pragma integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(said, "ok", "{what}");
+    let mut statement = connection.prepare("select id, v from t order by id").unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))).unwrap();
+    let mut count = 0;
+    for row in rows {
+        let (id, value) = row.unwrap();
+        assert_eq!(id as u64, count, "{what}");
+        assert!(value == count.to_string().repeat(1 + count as usize % 300), "{what}: row {id}");
+        count += 1;
+    }
+    assert!(count >= acknowledged, "{what}: {count} rows, and {acknowledged} were acknowledged");
+    count
+}
+
+#[test]
+fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
+    if let Some(why) = missing() {
+        println!("skipped: {why}");
+        return;
+    }
+    let scratch = Scratch::new();
+    let disk = scratch.file("disk");
+    std::fs::File::create(&disk).unwrap().set_len(48 << 20).unwrap();
+    run("mke2fs", &["-q", "-t", "ext4", "-E", "lazy_itable_init=0", "-J", "size=4", "-b", "4096", &disk]);
+    std::fs::create_dir(scratch.0.join("fs")).unwrap();
+    json(&scratch, &["create", "cache", "--size", "32MiB", "--fragment", "128KiB", "--backing", "disk"]);
+    let next = AtomicU64::new(0);
+    let mut warm = Vec::new();
+    let mut waited = 0;
+    for kill in 0..KILLS {
+        let mut mounted = Mounted::on(&scratch);
+        let begins = mounted.status()["begins"].as_str().unwrap().to_owned();
+        let fragments: u64 = begins.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{begins}"));
+        warm.push(fragments);
+        let connection = open(&mounted.folder());
+        connection.execute_batch("create table if not exists t (id integer primary key, v text)").unwrap();
+        let rows = verify(&connection, next.load(SeqCst), &format!("before kill {kill}"));
+        // One that was under way may have been carried out.
+        assert!(rows <= next.load(SeqCst) + 1);
+        next.store(rows, SeqCst);
+        std::thread::scope(|scope| {
+            let next = &next;
+            let working = scope.spawn(move || work(&connection, next));
+            std::thread::sleep(Duration::from_millis(700 + kill * 37));
+            waited += mounted.status()["counters"]["writes_waited"].as_u64().unwrap();
+            mounted.kill();
+            working.join().unwrap();
+        });
+    }
+    {
+        let mounted = Mounted::on(&scratch);
+        let connection = open(&mounted.folder());
+        verify(&connection, next.load(SeqCst), "at the end");
+        drop(connection);
+        let compared = json(&scratch, &["check", "file", "--compare"]);
+        assert_eq!((&compared["blocks_differing"], &compared["blocks_unreadable"]), (&0.into(), &0.into()));
+        assert!(compared["blocks_same"].as_u64().unwrap() > 0, "{compared}");
+    }
+    run("e2fsck", &["-fp", &disk]);
+    let rows = next.load(SeqCst);
+    println!(
+        "{KILLS} kills, {rows} rows; fragments that were warm after each: {warm:?}; {waited} writes waited"
+    );
+    assert!(rows > KILLS && warm[1..].iter().sum::<u64>() > 0, "warm {warm:?}");
+}
