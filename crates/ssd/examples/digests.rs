@@ -44,8 +44,12 @@ fn drawn(random: &mut Random) -> SsdConfig {
     let pages: &[u32] = if paired[0] == 0 { ranges.pages_per_block } else { &[4, 8, 16] };
     // Enough blocks that something is left for the host.
     let blocks = (ranges.blocks_per_plane.0.max(30), ranges.blocks_per_plane.1);
-    let ranges =
-        drives::Ranges { paired_distances: paired, pages_per_block: pages, blocks_per_plane: blocks, ..ranges };
+    let ranges = drives::Ranges {
+        paired_distances: paired,
+        pages_per_block: pages,
+        blocks_per_plane: blocks,
+        ..ranges
+    };
     let mut config = drives::drawn(random, &ranges, kind);
     config.ftl.backs_up_paired_pages = random.chance(1, 2);
     if kind != CacheKind::Durable && random.chance(1, 3) {

@@ -18,6 +18,8 @@ mod error;
 
 mod geometry;
 
+mod divisor;
+
 mod config;
 
 mod counters;

@@ -23,13 +23,16 @@ impl Ssd {
 
     /// When an operation is complete that arrives now, and whether it begins where one of its kind ended.
     fn enter(&self, parts: &mut Parts<'_>, now: u64, operation: Operation) -> (u64, bool) {
+        let span = self.span(operation.address, operation.len);
+        // What the host needs of the map comes while the drive catches up with the time.
+        parts.ftl.prefetch(span.first, 0);
         let now = now.max(parts.words.now);
         parts.words.now = now;
         self.start_waiting(parts.words, &mut parts.ftl, now);
         self.release(parts.words, &mut parts.ftl, now);
         // A command begins when the one that came a queue's length before it is complete.
-        let begins = now.max(*parts.queue.of_command(parts.words.commands));
-        let span = self.span(operation.address, operation.len);
+        let place = parts.queue.place(parts.words.commands);
+        let begins = now.max(parts.queue.done[place]);
         let end = operation.address.saturating_add(operation.len);
         let (mut done, sequential) = match operation.kind {
             OperationKind::Read => {
@@ -51,7 +54,7 @@ impl Ssd {
             done = done.max(parts.words.completed_at);
         }
         parts.words.completed_at = parts.words.completed_at.max(done);
-        *parts.queue.of_command(parts.words.commands) = done;
+        parts.queue.done[place] = done;
         parts.words.commands += 1;
         (done, sequential)
     }

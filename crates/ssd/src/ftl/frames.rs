@@ -3,7 +3,8 @@
 use std::ops::{Deref, DerefMut};
 
 use bytemuck::{Pod, Zeroable};
-use strength_reduce::StrengthReducedU64;
+
+use crate::divisor::Divisor;
 
 /// A frame of the buffer, as words that processes may share.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -22,25 +23,33 @@ pub(crate) struct Frame {
     pub(crate) before: u32,
 }
 
+impl Frame {
+    /// Whether what it holds is in flash by `now`.
+    #[inline]
+    pub(crate) fn is_in_flash(&self, now: u64) -> bool {
+        (1..=now).contains(&self.done_at)
+    }
+}
+
 /// The frames over memory that somebody else keeps.
 #[derive(Debug)]
 pub(crate) struct Frames<'s> {
     frames: &'s mut [Frame],
     /// How many there are, to divide by.
-    by_frames: StrengthReducedU64,
+    by_frames: Divisor,
 }
 
 impl<'s> Frames<'s> {
     /// `by_frames` is their number.
     #[inline]
-    pub(crate) fn new(frames: &'s mut [Frame], by_frames: StrengthReducedU64) -> Self {
+    pub(crate) fn new(frames: &'s mut [Frame], by_frames: Divisor) -> Self {
         Self { frames, by_frames }
     }
 
     /// The number of the frame of a turn.
     #[inline]
     pub(crate) fn number(&self, turn: u64) -> u32 {
-        (turn % self.by_frames) as u32
+        self.by_frames.remainder_of_count(turn)
     }
 
     /// The frame of a turn.

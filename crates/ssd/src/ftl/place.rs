@@ -1,7 +1,6 @@
 //! Where units go when they are programmed.
 
 use super::{Ftl, MOVED};
-use crate::geometry::UNITS_PER_PAGE_MAX;
 
 /// A page that was programmed.
 #[derive(Debug, Clone, Copy)]
@@ -19,11 +18,17 @@ impl Ftl<'_> {
     ///
     /// # Panics
     /// If none has room (T3): the capacity was checked against that.
+    #[inline]
     pub(crate) fn first_free(&mut self, stream: usize) -> u32 {
         let first = self.clock.first_free();
-        if self.has_room(first, stream) {
+        if self.array.planes[first as usize].open[stream] != 0 || self.has_room(first, stream) {
             return first;
         }
+        self.first_with_room(stream)
+    }
+
+    #[cold]
+    fn first_with_room(&mut self, stream: usize) -> u32 {
         let planes = 0..self.array.geometry.planes();
         let with_room = planes.filter(|plane| self.has_room(*plane, stream)).collect::<Vec<_>>();
         let first = with_room.into_iter().min_by_key(|plane| self.free_at(*plane));
@@ -37,7 +42,6 @@ impl Ftl<'_> {
     }
 
     /// Whether a plane can take another page of a stream, by collection if need be.
-    #[inline]
     fn has_room(&mut self, plane: u32, stream: usize) -> bool {
         let state = &self.array.planes[plane as usize];
         if state.open[stream] != 0 || self.array.erased(plane) >= 2 {
@@ -62,50 +66,49 @@ impl Ftl<'_> {
     }
 
     /// When a plane is free.
+    #[inline]
     pub(crate) fn free_at(&self, plane: u32) -> u64 {
         self.array.planes[plane as usize].free_at
     }
 
-    /// Programs a page of a stream on a plane with these units; fewer than a page has are padded. The caller
-    /// has the map name their new places, and pays for it then ([`Self::pay`]): collection may take any
-    /// block.
+    /// Programs a page of a stream on a plane with units of these owners (the words of their spare areas); fewer
+    /// than a page has are padded. The caller has the map name their new places, and pays for it then
+    /// ([`Self::pay`]): collection may take any block. What a plane does for collection is counted there.
     #[inline]
     pub(crate) fn program(
         &mut self,
         plane: u32,
         stream: usize,
-        logical: &[u32],
+        owners: &[u32],
         not_before: u64,
     ) -> Programmed {
         let block = match self.array.planes[plane as usize].open[stream].checked_sub(1) {
             Some(block) => block,
             None => self.open(plane, stream),
         };
-        let mut owners = [0; UNITS_PER_PAGE_MAX as usize];
-        for (owner, logical) in owners.iter_mut().zip(logical) {
-            *owner = logical + 1;
-        }
-        let (unit, is_full) = self.array.program(block, &owners[..logical.len()]);
-        let channel = self.array.geometry.channel_of(plane);
-        let shared = self.array.geometry.shares_cells_with(unit / self.array.geometry.units_per_page());
+        let geometry = self.array.geometry;
+        let (unit, is_full) = self.array.program(block, owners);
         let state = &mut self.array.planes[plane as usize];
         if is_full {
             state.open[stream] = 0;
         }
-        if shared.is_some() && self.config.backs_up_paired_pages {
+        let mut busy = self.clock.times.page_transfer + self.clock.times.program;
+        if self.config.backs_up_paired_pages && geometry.shares_cells_with(geometry.page_of(unit)).is_some() {
             let copying = self.clock.times.read + self.clock.times.program;
             state.free_at = state.free_at.max(not_before) + copying;
             self.counters.pages_backed_up += 1;
-            self.counters.busy_ns += copying;
+            busy += copying;
         }
-        let done_at = self.clock.program(state, channel, not_before);
+        let done_at = self.clock.program(state, geometry.channel_of(plane), not_before);
+        let padded = geometry.units_per_page() - owners.len() as u32;
         self.counters.pages_programmed += 1;
-        self.counters.units_padded += u64::from(self.array.geometry.units_per_page()) - logical.len() as u64;
-        self.counters.busy_ns += self.clock.times.page_transfer + self.clock.times.program;
+        self.counters.units_padded += u64::from(padded);
+        if stream != MOVED {
+            self.counters.busy_ns += busy;
+        }
         let begins_at = done_at - self.clock.times.program;
         if let Some(record) = &mut self.record {
-            let (used, all) = (logical.len() as u32, self.array.geometry.units_per_page());
-            record.padded(unit + used, all - used, begins_at, done_at);
+            record.padded(unit + owners.len() as u32, padded, begins_at, done_at);
         }
         Programmed { unit, begins_at, done_at }
     }

@@ -1,5 +1,7 @@
 //! Erase blocks and the lists that they are in.
 
+use mezzanine_ground::region::prefetch;
+
 use super::{Block, BlockState, Dimensions, Plane};
 
 /// A flash array over memory that somebody else keeps.
@@ -137,17 +139,20 @@ impl<'s> Array<'s> {
         let full = programmed.written == self.geometry.units_per_block();
         let spare = &mut self.spare[unit as usize..(unit + units_per_page) as usize];
         let (used, padding) = spare.split_at_mut(owners.len());
-        let mut vouched = 0;
+        let (mut bits, mut valid) = (0_u64, 0);
         for (index, (word, owner)) in used.iter_mut().zip(owners).enumerate() {
             *word = *owner;
-            vouched |= u128::from(*owner != 0) << index;
+            bits |= u64::from(*owner != 0) << index;
+            valid += u32::from(*owner != 0);
         }
-        padding.fill(0);
-        programmed.valid += vouched.count_ones();
-        let (word, bits) = (unit as usize / 64, vouched << (unit % 64));
-        self.vouched[word] |= bits as u64;
-        if bits >> 64 != 0 {
-            self.vouched[word + 1] |= (bits >> 64) as u64;
+        for word in padding {
+            *word = 0;
+        }
+        programmed.valid += valid;
+        let (word, within) = (unit as usize / 64, unit % 64);
+        self.vouched[word] |= bits << within;
+        if within + units_per_page > 64 {
+            self.vouched[word + 1] |= bits >> (64 - within);
         }
         if full {
             self.close(block);
@@ -180,6 +185,43 @@ impl<'s> Array<'s> {
         None
     }
 
+    /// The next units from `from` on and before `end` that somebody vouches for, as many as `found` has room
+    /// for. Returns how many there are.
+    #[inline]
+    pub(crate) fn next_valid_ones(&self, from: u32, end: u32, found: &mut [u32]) -> usize {
+        let (mut at, mut count) = (from, 0);
+        while at < end {
+            let mut rest = self.vouched[at as usize / 64] >> (at % 64);
+            while rest != 0 {
+                let unit = at + rest.trailing_zeros();
+                if unit >= end || count == found.len() {
+                    return count;
+                }
+                found[count] = unit;
+                count += 1;
+                rest &= rest - 1;
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        count
+    }
+
+    /// Has what is known of a unit's block come into the processor's cache, soon to be needed.
+    #[inline]
+    pub(crate) fn prefetch_unit(&self, unit: u32) {
+        prefetch(&self.vouched[unit as usize / 64]);
+        prefetch(&self.blocks[self.block_of(unit) as usize]);
+    }
+
+    /// Has the owners of a block's units come into the processor's cache.
+    pub(crate) fn prefetch_spare(&self, block: u32) {
+        /// Words of a line of the processor's cache.
+        const LINE: usize = 16;
+        let first = (block * self.geometry.units_per_block()) as usize;
+        let spare = &self.spare[first..first + self.geometry.units_per_block() as usize];
+        spare.iter().step_by(LINE).for_each(prefetch);
+    }
+
     /// Nobody vouches for these units of a block any more that was taken for collection.
     ///
     /// # Panics
@@ -205,14 +247,35 @@ impl<'s> Array<'s> {
         let (word, bit) = (&mut self.vouched[unit as usize / 64], 1 << (unit % 64));
         assert!(*word & bit != 0, "N3: unit {unit} is given up twice");
         *word &= !bit;
-        if self.blocks[number].state == BlockState::Closed as u32 {
-            let plane = self.geometry.plane_of(block);
-            self.unlink(plane, block);
-            self.blocks[number].valid -= 1;
-            self.link(plane, block);
-        } else {
-            self.blocks[number].valid -= 1;
+        let found = &mut self.blocks[number];
+        found.valid -= 1;
+        if found.state == BlockState::Closed as u32 {
+            let (previous, next, valid) = (found.previous, found.next, found.valid);
+            self.move_down(block, previous, next, valid);
         }
+    }
+
+    /// A closed block goes from the list of one valid unit more to the one that it belongs in.
+    #[inline]
+    fn move_down(&mut self, block: u32, previous: u32, next: u32, valid: u32) {
+        let plane = self.geometry.plane_of(block);
+        let head = self.head(plane, valid);
+        let [to, from] = &mut self.heads[head..head + 2] else { unreachable!("two lists side by side") };
+        match previous.checked_sub(1) {
+            None => *from = next,
+            Some(previous) => self.blocks[previous as usize].next = next,
+        }
+        if let Some(next) = next.checked_sub(1) {
+            self.blocks[next as usize].previous = previous;
+        }
+        let first = std::mem::replace(to, block + 1);
+        if let Some(first) = first.checked_sub(1) {
+            self.blocks[first as usize].previous = block + 1;
+        }
+        let moved = &mut self.blocks[block as usize];
+        (moved.previous, moved.next) = (0, first);
+        let fewest = &mut self.planes[plane as usize].fewest;
+        *fewest = valid.min(*fewest);
     }
 
     /// The closed block of a plane with the fewest valid units.
@@ -343,7 +406,7 @@ impl<'s> Array<'s> {
         }
     }
 
-    fn head(&self, plane: u32, valid: u32) -> usize {
+    pub(super) fn head(&self, plane: u32, valid: u32) -> usize {
         plane as usize * (self.geometry.units_per_block() as usize + 1) + valid as usize
     }
 
@@ -373,67 +436,5 @@ impl<'s> Array<'s> {
         if let Some(next) = next.checked_sub(1) {
             self.blocks[next as usize].previous = previous;
         }
-    }
-
-    /// Looks at the whole array, and says what does not hold (N1 to N3). `vouched` says of a unit whether its
-    /// owner vouches for it.
-    ///
-    /// # Errors
-    /// The first rule that is broken.
-    pub fn check(&self, vouched: impl Fn(u32) -> bool) -> Result<(), String> {
-        let mut listed = vec![0_u32; self.blocks.len()];
-        for plane in 0..self.geometry.planes() {
-            let (mut at, mut count) = (self.planes[plane as usize].erased_head, 0);
-            while let Some(block) = at.checked_sub(1) {
-                listed[block as usize] += 1;
-                count += 1;
-                at = self.blocks[block as usize].next;
-                if count > self.geometry.blocks_per_plane || self.state(block) != BlockState::Erased {
-                    return Err(format!("N2: the erased blocks of plane {plane} are no list"));
-                }
-            }
-            if count != self.erased(plane) {
-                return Err(format!("N2: plane {plane} has {count} erased blocks, and counts otherwise"));
-            }
-            for valid in 0..=self.geometry.units_per_block() {
-                let mut at = self.heads[self.head(plane, valid)];
-                while let Some(block) = at.checked_sub(1) {
-                    listed[block as usize] += 1;
-                    let found = &self.blocks[block as usize];
-                    if found.valid != valid
-                        || listed[block as usize] > 1
-                        || self.state(block) != BlockState::Closed
-                    {
-                        return Err(format!("N2: block {block} is in a list where it does not belong"));
-                    }
-                    at = found.next;
-                }
-            }
-        }
-        for block in 0..self.blocks.len() as u32 {
-            let found = &self.blocks[block as usize];
-            let is_listed = matches!(self.state(block), BlockState::Erased | BlockState::Closed);
-            if listed[block as usize] != u32::from(is_listed) {
-                return Err(format!(
-                    "N2: block {block} is {:?} and in no list or too many",
-                    self.state(block)
-                ));
-            }
-            let first = block * self.geometry.units_per_block();
-            let bit = |unit: &u32| self.next_valid(*unit, unit + 1).is_some();
-            if let Some(unit) =
-                (first..first + self.geometry.units_per_block()).find(|unit| vouched(*unit) != bit(unit))
-            {
-                return Err(format!(
-                    "N3: unit {unit} is vouched for: {}, and marked otherwise",
-                    vouched(unit)
-                ));
-            }
-            let valid = (first..first + found.written).filter(bit).count() as u32;
-            if found.written > self.geometry.units_per_block() || valid != found.valid {
-                return Err(format!("N3: block {block} has {valid} valid units and counts {}", found.valid));
-            }
-        }
-        Ok(())
     }
 }

@@ -15,6 +15,8 @@ mod dimensions;
 
 mod lists;
 
+mod check;
+
 mod owned;
 
 mod timing;
