@@ -138,14 +138,13 @@ impl Ssd {
     fn start_page(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64, must: bool) -> bool {
         let per_page = ftl.array.geometry.units_per_page() as usize;
         let mut chosen = [0; UNITS_PER_PAGE_MAX as usize];
-        let mut owners = [0; UNITS_PER_PAGE_MAX as usize];
         let (mut count, mut filled_at) = (0, 0);
         let mut number = self.next_waiting(words, ftl);
         let stream = ftl.frames[number as usize].stream;
-        for _ in words.started..words.filled.min(words.started + PARTNERS_LOOKED_AT) {
+        for _ in 0..(words.filled - words.started).min(PARTNERS_LOOKED_AT) {
             let frame = &ftl.frames[number as usize];
             if frame.done_at == 0 && frame.stream == stream {
-                (chosen[count], owners[count]) = (number, frame.logical);
+                chosen[count] = number;
                 filled_at = frame.filled_at.max(filled_at);
                 count += 1;
                 if count == per_page {
@@ -157,31 +156,39 @@ impl Ssd {
         if count < per_page && !must {
             return false;
         }
-        let chosen = &chosen[..count];
+        let stream = stream as usize;
+        let mut plane = None;
         if !must {
-            let first_free = ftl.first_free(stream as usize);
+            let first_free = ftl.first_free(stream);
             if ftl.free_at(first_free) > now {
                 return false;
             }
+            plane = Some(first_free);
         }
         // A plane that has been free for a while has begun when the last of them came.
         let not_before = if must { filled_at.max(now) } else { filled_at };
-        let not_before =
-            ftl.keep_journal(self.map_pages, self.logical_units, not_before.max(words.settled_at));
-        let plane = ftl.first_free(stream as usize);
-        let programmed = ftl.program(plane, stream as usize, &owners[..count], not_before);
-        for (index, frame) in chosen.iter().enumerate() {
-            if let Some(record) = &mut ftl.record {
-                let unit = programmed.unit + index as u32;
-                record.started(*frame, unit, programmed.begins_at, programmed.done_at);
-            }
-            let frame = &mut ftl.frames[*frame as usize];
-            frame.target = Location::Flash(programmed.unit + index as u32).word();
-            frame.done_at = programmed.done_at.max(1);
-            // It is released soon.
-            let (logical, before) = (frame.logical - 1, frame.before);
-            ftl.prefetch(logical, before);
+        let mut not_before = not_before.max(words.settled_at);
+        if ftl.owes_journal() {
+            not_before = ftl.keep_journal(self.map_pages, self.logical_units, not_before);
+            plane = None;
         }
+        let plane = plane.unwrap_or_else(|| ftl.first_free(stream));
+        let page = ftl.begin_page(plane, stream, not_before);
+        let mut unit = page.unit;
+        for number in &chosen[..count] {
+            let frame = &mut ftl.frames[*number as usize];
+            frame.target = Location::Flash(unit).word();
+            frame.done_at = page.done_at.max(1);
+            let Frame { logical: owner, before, .. } = *frame;
+            ftl.array.put(unit, owner);
+            // It is released soon.
+            ftl.prefetch(owner - 1, before);
+            if let Some(record) = &mut ftl.record {
+                record.started(*number, unit, page.begins_at, page.done_at);
+            }
+            unit += 1;
+        }
+        ftl.end_page(plane, stream, &page, count as u32);
         words.waiting -= count as u64;
         ftl.pay(plane, count as u32);
         ftl.counters.units_programmed += count as u64;

@@ -154,36 +154,36 @@ impl Ftl<'_> {
     /// Moves these units of a block together into one page. `page_read` is the page that was read last.
     #[inline]
     fn relocate(&mut self, plane: u32, block: u32, units: &[u32], page_read: &mut u32) {
-        let mut owners = [0; UNITS_PER_PAGE_MAX as usize];
-        let mut named = [0; UNITS_PER_PAGE_MAX as usize];
         let mut reads = 0;
-        for (index, unit) in units.iter().enumerate() {
+        for unit in units {
             let page = self.array.geometry.page_of(*unit);
             reads += u64::from(page != *page_read);
             *page_read = page;
-            owners[index] = self.array.spare(*unit);
-            named[index] = self.map[owners[index] as usize - 1];
         }
         self.array.planes[plane as usize].free_at += reads * self.clock.times.read;
         self.counters.pages_read_to_move += reads;
-        let programmed = self.program(plane, MOVED, &owners[..units.len()], 0);
-        self.counters.pages_moved += 1;
-        self.counters.units_moved += units.len() as u64;
-        self.journal.dirty += units.len() as u64;
-        for (index, unit) in units.iter().enumerate() {
-            let (logical, to) = (owners[index] - 1, programmed.unit + index as u32);
+        let page = self.begin_page(plane, MOVED, 0);
+        let mut to = page.unit;
+        for unit in units {
+            let owner = self.array.spare(*unit);
+            self.array.put(to, owner);
             if let Some(record) = &mut self.record {
-                record.moved(*unit, to, programmed.begins_at, programmed.done_at);
+                record.moved(*unit, to, page.begins_at, page.done_at);
             }
-            let is_mapped = named[index] == Location::Flash(*unit).word();
-            if is_mapped && self.record.is_none() {
-                self.map[logical as usize] = Location::Flash(to).word();
-                continue;
+            let word = &mut self.map[owner as usize - 1];
+            if *word == Location::Flash(*unit).word() && self.record.is_none() {
+                *word = Location::Flash(to).word();
+            } else if let Some(name) = self.name_of(owner - 1, *unit) {
+                self.rename(owner - 1, name, Location::Flash(to).word(), page.done_at);
             }
-            if let Some(name) = self.name_of(logical, *unit) {
-                self.rename(logical, name, Location::Flash(to).word(), programmed.done_at);
-            }
+            self.array.invalidate_taken(*unit);
+            to += 1;
         }
-        self.array.invalidate_taken(block, units);
+        let moved = units.len() as u32;
+        self.array.moved(block, moved);
+        self.end_page(plane, MOVED, &page, moved);
+        self.counters.pages_moved += 1;
+        self.counters.units_moved += u64::from(moved);
+        self.journal.dirty += u64::from(moved);
     }
 }

@@ -36,18 +36,15 @@ pub(crate) struct Journal {
 }
 
 impl Ftl<'_> {
-    /// Writes what the map owes to its journal. Returns from when on a program may begin: changed entries are
-    /// bounded.
+    /// Whether changed entries fill a page of the journal, if there is one.
     #[inline]
-    pub(crate) fn keep_journal(&mut self, map_pages: u32, first: u32, now: u64) -> u64 {
-        let entries = u64::from(self.array.geometry.page_bytes / JOURNAL_ENTRY_BYTES);
-        if self.config.journal && self.journal.dirty < entries {
-            return now;
-        }
-        self.write_journal(map_pages, first, now)
+    pub(crate) fn owes_journal(&self) -> bool {
+        self.journal.dirty >= u64::from(self.array.geometry.page_bytes / JOURNAL_ENTRY_BYTES)
     }
 
-    fn write_journal(&mut self, map_pages: u32, first: u32, now: u64) -> u64 {
+    /// Writes what the map owes to its journal. Returns from when on a program may begin: changed entries are
+    /// bounded.
+    pub(crate) fn keep_journal(&mut self, map_pages: u32, first: u32, now: u64) -> u64 {
         if !self.config.journal {
             self.journal.dirty = 0;
             return now;
@@ -116,10 +113,12 @@ impl Ftl<'_> {
     fn write_map_page(&mut self, first: u32, number: u32, now: u64, hold_at: usize) -> u64 {
         let per_page = self.array.geometry.units_per_page();
         let logical = first + number * per_page;
-        let owners: [u32; UNITS_PER_PAGE_MAX as usize] =
-            std::array::from_fn(|index| logical + index as u32 + 1);
         let plane = self.first_free(MAP);
-        let programmed = self.program(plane, MAP, &owners[..per_page as usize], now);
+        let programmed = self.begin_page(plane, MAP, now);
+        for index in 0..per_page {
+            self.array.put(programmed.unit + index, logical + index + 1);
+        }
+        self.end_page(plane, MAP, &programmed, per_page);
         if let Some(record) = &mut self.record {
             record.map_page(programmed.unit, number, per_page, programmed.begins_at, programmed.done_at);
         }

@@ -5,6 +5,7 @@ use super::{Ftl, MOVED};
 /// A page that was programmed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Programmed {
+    block: u32,
     /// The first of its units.
     pub(crate) unit: u32,
     /// When it begins to go into the cells,
@@ -71,27 +72,18 @@ impl Ftl<'_> {
         self.array.planes[plane as usize].free_at
     }
 
-    /// Programs a page of a stream on a plane with units of these owners (the words of their spare areas); fewer
-    /// than a page has are padded. The caller has the map name their new places, and pays for it then
-    /// ([`Self::pay`]): collection may take any block. What a plane does for collection is counted there.
+    /// Begins a page of a stream on a plane. The caller puts units there ([`Array::put`](crate::nand::Array)),
+    /// ends it ([`Self::end_page`]), has the map name their new places, and pays for it then ([`Self::pay`]):
+    /// collection may take any block. What a plane does for collection is counted there.
     #[inline]
-    pub(crate) fn program(
-        &mut self,
-        plane: u32,
-        stream: usize,
-        owners: &[u32],
-        not_before: u64,
-    ) -> Programmed {
+    pub(crate) fn begin_page(&mut self, plane: u32, stream: usize, not_before: u64) -> Programmed {
         let block = match self.array.planes[plane as usize].open[stream].checked_sub(1) {
             Some(block) => block,
             None => self.open(plane, stream),
         };
         let geometry = self.array.geometry;
-        let (unit, is_full) = self.array.program(block, owners);
+        let unit = self.array.begin_page(block);
         let state = &mut self.array.planes[plane as usize];
-        if is_full {
-            state.open[stream] = 0;
-        }
         let mut busy = self.clock.times.page_transfer + self.clock.times.program;
         if self.config.backs_up_paired_pages && geometry.shares_cells_with(geometry.page_of(unit)).is_some() {
             let copying = self.clock.times.read + self.clock.times.program;
@@ -100,17 +92,24 @@ impl Ftl<'_> {
             busy += copying;
         }
         let done_at = self.clock.program(state, geometry.channel_of(plane), not_before);
-        let padded = geometry.units_per_page() - owners.len() as u32;
         self.counters.pages_programmed += 1;
-        self.counters.units_padded += u64::from(padded);
         if stream != MOVED {
             self.counters.busy_ns += busy;
         }
-        let begins_at = done_at - self.clock.times.program;
-        if let Some(record) = &mut self.record {
-            record.padded(unit + owners.len() as u32, padded, begins_at, done_at);
+        Programmed { block, unit, begins_at: done_at - self.clock.times.program, done_at }
+    }
+
+    /// Ends a page of which so many units are used; the others are padding.
+    #[inline]
+    pub(crate) fn end_page(&mut self, plane: u32, stream: usize, page: &Programmed, used: u32) {
+        if self.array.end_page(page.block, page.unit, used) {
+            self.array.planes[plane as usize].open[stream] = 0;
         }
-        Programmed { unit, begins_at, done_at }
+        let padded = self.array.geometry.units_per_page() - used;
+        self.counters.units_padded += u64::from(padded);
+        if let Some(record) = &mut self.record {
+            record.padded(page.unit + used, padded, page.begins_at, page.done_at);
+        }
     }
 
     /// Collection takes its share of a plane's time after so many units were programmed there (T3).

@@ -120,44 +120,70 @@ impl<'s> Array<'s> {
         opened.state = BlockState::Open as u32;
     }
 
-    /// Programs the next page of an open block with units of these owners, the last ones padding if there are
-    /// fewer than a page has. Returns the first unit, and whether the block is full and was closed.
+    /// Programs the next page of an open block with units of these owners, none of which is 0; if they are
+    /// fewer than a page has, the last ones are padding. Returns the first unit, and whether the block is full
+    /// and was closed.
+    ///
+    /// # Panics
+    /// If the block is not open (N1), or there are more of them than a page has.
+    #[inline]
+    pub fn program(&mut self, block: u32, owners: &[u32]) -> (u32, bool) {
+        let unit = self.begin_page(block);
+        for (index, owner) in owners.iter().enumerate() {
+            self.put(unit + index as u32, *owner);
+        }
+        (unit, self.end_page(block, unit, owners.len() as u32))
+    }
+
+    /// Begins the next page of an open block. Returns the first of its units. To be followed by
+    /// [`Self::put`] for each that is used, and [`Self::end_page`].
     ///
     /// # Panics
     /// If the block is not open (N1).
     #[inline]
-    pub fn program(&mut self, block: u32, owners: &[u32]) -> (u32, bool) {
-        let units_per_page = self.geometry.units_per_page();
+    pub(crate) fn begin_page(&mut self, block: u32) -> u32 {
+        let per_block = self.geometry.units_per_block();
         let programmed = &mut self.blocks[block as usize];
         assert!(
-            programmed.state == BlockState::Open as u32
-                && programmed.written < self.geometry.units_per_block(),
+            programmed.state == BlockState::Open as u32 && programmed.written < per_block,
             "N1: block {block} is programmed and not open"
         );
-        let unit = block * self.geometry.units_per_block() + programmed.written;
-        programmed.written += units_per_page;
-        let full = programmed.written == self.geometry.units_per_block();
-        let spare = &mut self.spare[unit as usize..(unit + units_per_page) as usize];
-        let (used, padding) = spare.split_at_mut(owners.len());
-        let (mut bits, mut valid) = (0_u64, 0);
-        for (index, (word, owner)) in used.iter_mut().zip(owners).enumerate() {
-            *word = *owner;
-            bits |= u64::from(*owner != 0) << index;
-            valid += u32::from(*owner != 0);
+        let unit = block * per_block + programmed.written;
+        programmed.written += self.geometry.units_per_page();
+        unit
+    }
+
+    /// Writes the spare area of a unit of the page that was begun.
+    #[inline]
+    pub(crate) fn put(&mut self, unit: u32, owner: u32) {
+        debug_assert!(owner != 0, "what is programmed is somebody's");
+        self.spare[unit as usize] = owner;
+    }
+
+    /// Ends the page of a block that was begun with this unit, of which so many are used. Returns whether the
+    /// block is full and was closed.
+    ///
+    /// # Panics
+    /// If they are more than a page has.
+    #[inline]
+    pub(crate) fn end_page(&mut self, block: u32, unit: u32, used: u32) -> bool {
+        let per_page = self.geometry.units_per_page();
+        if used != per_page {
+            self.spare[(unit + used) as usize..(unit + per_page) as usize].fill(0);
         }
-        for word in padding {
-            *word = 0;
-        }
-        programmed.valid += valid;
+        let bits = (1_u64 << used) - 1;
         let (word, within) = (unit as usize / 64, unit % 64);
         self.vouched[word] |= bits << within;
-        if within + units_per_page > 64 {
+        if within + used > 64 {
             self.vouched[word + 1] |= bits >> (64 - within);
         }
+        let programmed = &mut self.blocks[block as usize];
+        programmed.valid += used;
+        let full = programmed.written == self.geometry.units_per_block();
         if full {
             self.close(block);
         }
-        (unit, full)
+        full
     }
 
     /// Ends programming of an open block before it is full.
@@ -222,18 +248,22 @@ impl<'s> Array<'s> {
         spare.iter().step_by(LINE).for_each(prefetch);
     }
 
-    /// Nobody vouches for these units of a block any more that was taken for collection.
+    /// Nobody vouches for a unit any more of a block that was taken for collection. To be followed by
+    /// [`Self::moved`] once for some of them.
     ///
     /// # Panics
     /// If nobody did before (N3).
     #[inline]
-    pub(crate) fn invalidate_taken(&mut self, block: u32, units: &[u32]) {
-        for unit in units {
-            let (word, bit) = (&mut self.vouched[*unit as usize / 64], 1 << (unit % 64));
-            assert!(*word & bit != 0, "N3: unit {unit} is given up twice");
-            *word &= !bit;
-        }
-        self.blocks[block as usize].valid -= units.len() as u32;
+    pub(crate) fn invalidate_taken(&mut self, unit: u32) {
+        let (word, bit) = (&mut self.vouched[unit as usize / 64], 1 << (unit % 64));
+        assert!(*word & bit != 0, "N3: unit {unit} is given up twice");
+        *word &= !bit;
+    }
+
+    /// So many units of a block were invalidated that was taken for collection.
+    #[inline]
+    pub(crate) fn moved(&mut self, block: u32, units: u32) {
+        self.blocks[block as usize].valid -= units;
     }
 
     /// Nobody vouches for a unit any more.
