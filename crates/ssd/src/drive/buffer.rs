@@ -230,6 +230,8 @@ impl Ssd {
             if let Some(record) = &mut ftl.record {
                 record.released(number);
             }
+            // Frames are released one after the other: those of one that is next soon are fetched.
+            ftl.prefetch_lists(ftl.frames.ahead_of(number).before);
             // It is free when all before it are.
             words.free_from = words.free_from.max(frame.done_at);
             ftl.frames[number as usize].done_at = words.free_from;

@@ -21,6 +21,7 @@ use crate::power::Anomaly;
 use crate::state::{Layout, Parts};
 
 pub use condition::Condition;
+pub use timing::InHand;
 
 /// A modelled flash drive. Its state is kept by the caller ([`Timing`](mezzanine_device::model::Timing)).
 #[derive(Debug, Clone)]

@@ -1,6 +1,10 @@
 //! The drive as a mechanism: when commands are complete.
 
+use std::ptr::NonNull;
+
 use mezzanine_device::model::{Full, Operation, OperationKind, Progress, Submitted, Ticket, Timing};
+
+use mezzanine_device::prefer_huge_pages;
 
 use super::Ssd;
 use crate::power::Recorder;
@@ -19,6 +23,15 @@ impl Ssd {
         recorder.settle(now.max(parts.words.now));
         parts.ftl.record = Some(recorder);
         self.enter(&mut parts, now, operation).0
+    }
+
+    /// Takes a state in hand for many operations, one after the other: what each of them would else do anew is
+    /// done once.
+    ///
+    /// # Panics
+    /// If the state is that of another drive.
+    pub fn in_hand<'s>(&'s self, state: &'s mut [u64]) -> InHand<'s> {
+        InHand { ssd: self, parts: self.ready(state) }
     }
 
     /// When an operation is complete that arrives now, and whether it begins where one of its kind ended.
@@ -60,14 +73,49 @@ impl Ssd {
     }
 }
 
+/// A drive whose state somebody has in hand.
+#[derive(Debug)]
+pub struct InHand<'s> {
+    ssd: &'s Ssd,
+    parts: Parts<'s>,
+}
+
+impl InHand<'_> {
+    /// As [`Timing::submit`]. Returns when the operation is complete, in ns of model time.
+    #[inline]
+    pub fn submit(&mut self, now: u64, operation: Operation) -> u64 {
+        self.enter(now, operation).0
+    }
+
+    /// Says which operation will come soon: what the drive's map says of its first unit is fetched from memory
+    /// meanwhile, three or four operations before it has to be there. Nothing but the time that the model takes depends on
+    /// it.
+    #[inline]
+    pub fn expect(&self, operation: Operation) {
+        let span = self.ssd.span(operation.address, operation.len);
+        self.parts.ftl.prefetch(span.first, 0);
+    }
+
+    #[inline]
+    fn enter(&mut self, now: u64, operation: Operation) -> (u64, bool) {
+        self.ssd.enter(&mut self.parts, now, operation)
+    }
+}
+
 impl Timing for Ssd {
     fn state_words(&self) -> usize {
         self.layout.len()
     }
 
+    fn idle(&self) -> Box<[u64]> {
+        let mut state = vec![0; self.state_words()].into_boxed_slice();
+        // Writes at random places touch it at random places.
+        prefer_huge_pages(NonNull::from(bytemuck::cast_slice_mut::<u64, u8>(&mut state)));
+        state
+    }
+
     fn submit(&self, state: &mut [u64], now: u64, operation: Operation) -> Result<Submitted, Full> {
-        let mut parts = self.ready(state);
-        let (done, sequential) = self.enter(&mut parts, now, operation);
+        let (done, sequential) = self.in_hand(state).enter(now, operation);
         Ok(Submitted { sequential, ticket: Ticket::known(done) })
     }
 

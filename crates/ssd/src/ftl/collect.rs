@@ -14,8 +14,8 @@ use crate::geometry::UNITS_PER_PAGE_MAX;
 /// Pages that are looked for together: more than a step of collection moves, as a rule.
 const PAGES_AT_ONCE: u32 = 4;
 const AT_ONCE_MAX: u32 = PAGES_AT_ONCE * UNITS_PER_PAGE_MAX;
-/// Units after those of which the words of the map are fetched already: the next step moves them.
-const AHEAD: u32 = 4;
+/// Units of which the words of the map are fetched before the step that moves them.
+const AHEAD: usize = 4;
 
 impl Ftl<'_> {
     /// Does what a plane owes to collection after so many units were programmed on it.
@@ -109,19 +109,14 @@ impl Ftl<'_> {
         let (mut moved, mut page_read) = (0, u32::MAX);
         while moved < units {
             let wanted = geometry.pages_for((units - moved).min(AT_ONCE_MAX)).min(PAGES_AT_ONCE) * per_page;
-            let mut found = [0; (AT_ONCE_MAX + AHEAD) as usize];
-            let count = self.array.next_valid_ones(cursor, end, &mut found[..(wanted + AHEAD) as usize]);
-            let (now, ahead) = found[..count].split_at(count.min(wanted as usize));
-            for page in now.chunks(per_page as usize) {
+            let mut found = [0; AT_ONCE_MAX as usize];
+            let count = self.array.next_valid_ones(cursor, end, &mut found[..wanted as usize]);
+            for page in found[..count].chunks(per_page as usize) {
                 self.relocate(plane, block, page, &mut page_read);
             }
-            // The map is larger than the processor's caches.
-            for unit in ahead {
-                prefetch(&self.map[self.array.spare(*unit) as usize - 1]);
-            }
-            let Some(last) = now.last() else { break };
+            let Some(last) = found[..count].last() else { break };
             cursor = last + 1;
-            moved += now.len() as u32;
+            moved += count as u32;
         }
         let state = &mut self.array.planes[plane as usize];
         state.cursor = cursor - block * per_block;
@@ -132,6 +127,20 @@ impl Ftl<'_> {
         let took = self.array.planes[plane as usize].free_at - began_at;
         self.counters.collection_ns += took;
         self.counters.busy_ns += took;
+    }
+
+    /// Has the words of the map that the next step of collection changes come into the processor's caches, which
+    /// are smaller than the map: the plane that is free first takes it. Nothing but time depends on it.
+    #[inline]
+    pub(super) fn prefetch_next_step(&self) {
+        let state = &self.array.planes[self.clock.first_free() as usize];
+        let Some(block) = state.victim.checked_sub(1) else { return };
+        let per_block = self.array.geometry.units_per_block();
+        let (first, mut found) = (block * per_block, [0; AHEAD]);
+        let count = self.array.next_valid_ones(first + state.cursor, first + per_block, &mut found);
+        for unit in &found[..count] {
+            prefetch(&self.map[self.array.spare(*unit) as usize - 1]);
+        }
     }
 
     /// Erases the block that a plane has collected.

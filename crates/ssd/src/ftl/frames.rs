@@ -6,6 +6,9 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::divisor::Divisor;
 
+/// Turns from a frame to one for which something is fetched already.
+const AHEAD: usize = 4;
+
 /// A frame of the buffer, as words that processes may share.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -57,6 +60,13 @@ impl<'s> Frames<'s> {
     pub(crate) fn of_turn(&mut self, turn: u64) -> &mut Frame {
         let number = self.number(turn);
         &mut self.frames[number as usize]
+    }
+
+    /// A frame some turns after this one.
+    #[inline]
+    pub(crate) fn ahead_of(&self, number: u32) -> &Frame {
+        let ahead = number as usize + AHEAD;
+        &self.frames[if ahead < self.frames.len() { ahead } else { number as usize }]
     }
 
     /// The number of the frame after this one.

@@ -205,6 +205,14 @@ impl Ftl<'_> {
         }
     }
 
+    /// As [`Self::prefetch`], the second step: what the first one had fetched says what else is needed.
+    #[inline]
+    pub(crate) fn prefetch_lists(&self, before: u32) {
+        if let Location::Flash(unit) = Location::of(before) {
+            self.array.prefetch_lists(unit);
+        }
+    }
+
     /// Nobody needs what this word of the map names in flash any more.
     #[inline]
     pub(crate) fn give_up(&mut self, word: u32) {

@@ -116,6 +116,7 @@ impl Ftl<'_> {
     pub(crate) fn pay(&mut self, plane: u32, units: u32) {
         self.collect(plane, units);
         self.clock.changed(self.array.planes, plane);
+        self.prefetch_next_step();
     }
 
     fn open(&mut self, plane: u32, stream: usize) -> u32 {

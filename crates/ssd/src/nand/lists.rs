@@ -239,6 +239,19 @@ impl<'s> Array<'s> {
         prefetch(&self.blocks[self.block_of(unit) as usize]);
     }
 
+    /// Has the lists that a unit's block is in come into the processor's cache, which is here already.
+    #[inline]
+    pub(crate) fn prefetch_lists(&self, unit: u32) {
+        let number = self.block_of(unit);
+        let block = &self.blocks[number as usize];
+        if block.state == BlockState::Closed as u32 {
+            prefetch(&self.heads[self.head(self.geometry.plane_of(number), block.valid)]);
+            // Of a block that has no neighbour itself.
+            prefetch(&self.blocks[block.previous.saturating_sub(1) as usize]);
+            prefetch(&self.blocks[block.next.saturating_sub(1) as usize]);
+        }
+    }
+
     /// Has the owners of a block's units come into the processor's cache.
     pub(crate) fn prefetch_spare(&self, block: u32) {
         /// Words of a line of the processor's cache.
