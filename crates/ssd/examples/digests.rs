@@ -2,8 +2,9 @@
 //! faster, and nothing else, prints the same lines as the build before it.
 //!
 //! `cargo run --release -p mezzanine-ssd --example digests -- 2000 > before`: how many drives are drawn. Each
-//! takes operations of every kind, some of them a power cut as well; its line has its seed and a CRC-32C of all
-//! completions, of its counters and of the erases of its blocks. Every invariant is checked on the way.
+//! takes operations of every kind, small ones power cuts as well; its line has its seed, and a CRC-32C of all
+//! completions, of its counters and of the erases of its blocks, without power cuts and with them. Every
+//! invariant is checked on the way.
 #![allow(clippy::unwrap_used)]
 
 use mezzanine_device::model::{Operation, OperationKind, Timing};

@@ -3,8 +3,8 @@
 //! One multiplication in the place of a division (Robison, "N-bit unsigned division via N-bit multiply-add",
 //! 2005, section 3). With D = 2^64 and M = floor((D - 1) / d), which is (D - e) / d for an e from 1 to d, let
 //! n + 1 = q d + s with s from 1 to d, so that q is the quotient of n. Then (n + 1) M / D is
-//! q + s / d - (n + 1) e / (d D), and what is taken off is above 0 and, for n and d of 32 bits, below 1 / d: the
-//! whole part is q.
+//! q + s / d - (n + 1) e / (d D), and what is taken off is above 0 and, for n and d of 32 bits, below 1 / d:
+//! the whole part is q.
 
 /// A number to divide by.
 #[derive(Debug, Clone, Copy)]

@@ -25,8 +25,8 @@ impl Ssd {
         self.enter(&mut parts, now, operation).0
     }
 
-    /// Takes a state in hand for many operations, one after the other: what each of them would else do anew is
-    /// done once.
+    /// Takes a state in hand for many operations, one after the other: what each of them would else do anew
+    /// is done once.
     ///
     /// # Panics
     /// If the state is that of another drive.
@@ -87,9 +87,8 @@ impl InHand<'_> {
         self.enter(now, operation).0
     }
 
-    /// Says which operation will come soon: what the drive's map says of its first unit is fetched from memory
-    /// meanwhile, three or four operations before it has to be there. Nothing but the time that the model takes depends on
-    /// it.
+    /// Says which operation comes soon, best three or four before it: what the drive's map says of its first
+    /// unit is fetched from memory meanwhile. Nothing but the time that the computation takes depends on it.
     #[inline]
     pub fn expect(&self, operation: Operation) {
         let span = self.ssd.span(operation.address, operation.len);

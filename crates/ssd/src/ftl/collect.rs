@@ -121,6 +121,7 @@ impl Ftl<'_> {
         let state = &mut self.array.planes[plane as usize];
         state.cursor = cursor - block * per_block;
         state.debt = state.debt.saturating_sub(u64::from(moved) * gain);
+        self.array.prefetch_owner((cursor + 2 * AHEAD as u32).min(end - 1));
         if self.array.valid(block) == 0 {
             self.erase_collected(plane, block);
         }
@@ -129,8 +130,8 @@ impl Ftl<'_> {
         self.counters.busy_ns += took;
     }
 
-    /// Has the words of the map that the next step of collection changes come into the processor's caches, which
-    /// are smaller than the map: the plane that is free first takes it. Nothing but time depends on it.
+    /// Has the words of the map that the next step of collection changes come into the processor's caches,
+    /// which are smaller than the map: the plane that is free first takes it.
     #[inline]
     pub(super) fn prefetch_next_step(&self) {
         let state = &self.array.planes[self.clock.first_free() as usize];

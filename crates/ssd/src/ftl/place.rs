@@ -72,9 +72,10 @@ impl Ftl<'_> {
         self.array.planes[plane as usize].free_at
     }
 
-    /// Begins a page of a stream on a plane. The caller puts units there ([`Array::put`](crate::nand::Array)),
-    /// ends it ([`Self::end_page`]), has the map name their new places, and pays for it then ([`Self::pay`]):
-    /// collection may take any block. What a plane does for collection is counted there.
+    /// Begins a page of a stream on a plane. The caller puts units there
+    /// ([`Array::put`](crate::nand::Array)), ends it ([`Self::end_page`]), has the map name their new
+    /// places, and pays for it then ([`Self::pay`]): collection may take any block. What a plane does for
+    /// collection is counted there.
     #[inline]
     pub(crate) fn begin_page(&mut self, plane: u32, stream: usize, not_before: u64) -> Programmed {
         let block = match self.array.planes[plane as usize].open[stream].checked_sub(1) {

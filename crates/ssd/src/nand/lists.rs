@@ -1,7 +1,5 @@
 //! Erase blocks and the lists that they are in.
 
-use mezzanine_ground::region::prefetch;
-
 use super::{Block, BlockState, Dimensions, Plane};
 
 /// A flash array over memory that somebody else keeps.
@@ -120,72 +118,6 @@ impl<'s> Array<'s> {
         opened.state = BlockState::Open as u32;
     }
 
-    /// Programs the next page of an open block with units of these owners, none of which is 0; if they are
-    /// fewer than a page has, the last ones are padding. Returns the first unit, and whether the block is full
-    /// and was closed.
-    ///
-    /// # Panics
-    /// If the block is not open (N1), or there are more of them than a page has.
-    #[inline]
-    pub fn program(&mut self, block: u32, owners: &[u32]) -> (u32, bool) {
-        let unit = self.begin_page(block);
-        for (index, owner) in owners.iter().enumerate() {
-            self.put(unit + index as u32, *owner);
-        }
-        (unit, self.end_page(block, unit, owners.len() as u32))
-    }
-
-    /// Begins the next page of an open block. Returns the first of its units. To be followed by
-    /// [`Self::put`] for each that is used, and [`Self::end_page`].
-    ///
-    /// # Panics
-    /// If the block is not open (N1).
-    #[inline]
-    pub(crate) fn begin_page(&mut self, block: u32) -> u32 {
-        let per_block = self.geometry.units_per_block();
-        let programmed = &mut self.blocks[block as usize];
-        assert!(
-            programmed.state == BlockState::Open as u32 && programmed.written < per_block,
-            "N1: block {block} is programmed and not open"
-        );
-        let unit = block * per_block + programmed.written;
-        programmed.written += self.geometry.units_per_page();
-        unit
-    }
-
-    /// Writes the spare area of a unit of the page that was begun.
-    #[inline]
-    pub(crate) fn put(&mut self, unit: u32, owner: u32) {
-        debug_assert!(owner != 0, "what is programmed is somebody's");
-        self.spare[unit as usize] = owner;
-    }
-
-    /// Ends the page of a block that was begun with this unit, of which so many are used. Returns whether the
-    /// block is full and was closed.
-    ///
-    /// # Panics
-    /// If they are more than a page has.
-    #[inline]
-    pub(crate) fn end_page(&mut self, block: u32, unit: u32, used: u32) -> bool {
-        let per_page = self.geometry.units_per_page();
-        if used != per_page {
-            self.spare[(unit + used) as usize..(unit + per_page) as usize].fill(0);
-        }
-        let bits = (1_u64 << used) - 1;
-        let (word, within) = (unit as usize / 64, unit % 64);
-        self.vouched[word] |= bits << within;
-        if within + used > 64 {
-            self.vouched[word + 1] |= bits >> (64 - within);
-        }
-        let programmed = &mut self.blocks[block as usize];
-        programmed.valid += used;
-        let full = programmed.written == self.geometry.units_per_block();
-        if full {
-            self.close(block);
-        }
-        full
-    }
-
     /// Ends programming of an open block before it is full.
     pub fn close(&mut self, block: u32) {
         *self.closings += 1;
@@ -230,35 +162,6 @@ impl<'s> Array<'s> {
             at = (at / 64 + 1) * 64;
         }
         count
-    }
-
-    /// Has what is known of a unit's block come into the processor's cache, soon to be needed.
-    #[inline]
-    pub(crate) fn prefetch_unit(&self, unit: u32) {
-        prefetch(&self.vouched[unit as usize / 64]);
-        prefetch(&self.blocks[self.block_of(unit) as usize]);
-    }
-
-    /// Has the lists that a unit's block is in come into the processor's cache, which is here already.
-    #[inline]
-    pub(crate) fn prefetch_lists(&self, unit: u32) {
-        let number = self.block_of(unit);
-        let block = &self.blocks[number as usize];
-        if block.state == BlockState::Closed as u32 {
-            prefetch(&self.heads[self.head(self.geometry.plane_of(number), block.valid)]);
-            // Of a block that has no neighbour itself.
-            prefetch(&self.blocks[block.previous.saturating_sub(1) as usize]);
-            prefetch(&self.blocks[block.next.saturating_sub(1) as usize]);
-        }
-    }
-
-    /// Has the owners of a block's units come into the processor's cache.
-    pub(crate) fn prefetch_spare(&self, block: u32) {
-        /// Words of a line of the processor's cache.
-        const LINE: usize = 16;
-        let first = (block * self.geometry.units_per_block()) as usize;
-        let spare = &self.spare[first..first + self.geometry.units_per_block() as usize];
-        spare.iter().step_by(LINE).for_each(prefetch);
     }
 
     /// Nobody vouches for a unit any more of a block that was taken for collection. To be followed by

@@ -15,6 +15,10 @@ mod dimensions;
 
 mod lists;
 
+mod pages;
+
+mod ahead;
+
 mod check;
 
 mod owned;
