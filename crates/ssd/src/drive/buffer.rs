@@ -174,8 +174,7 @@ impl Ssd {
         }
         let plane = plane.unwrap_or_else(|| ftl.first_free(stream));
         let page = ftl.begin_page(plane, stream, not_before);
-        let mut unit = page.unit;
-        for number in &chosen[..count] {
+        for (unit, number) in (page.unit..).zip(&chosen[..count]) {
             let frame = &mut ftl.frames[*number as usize];
             frame.target = Location::Flash(unit).word();
             frame.done_at = page.done_at.max(1);
@@ -186,7 +185,6 @@ impl Ssd {
             if let Some(record) = &mut ftl.record {
                 record.started(*number, unit, page.begins_at, page.done_at);
             }
-            unit += 1;
         }
         ftl.end_page(plane, stream, &page, count as u32);
         words.waiting -= count as u64;

@@ -173,8 +173,7 @@ impl Ftl<'_> {
         self.array.planes[plane as usize].free_at += reads * self.clock.times.read;
         self.counters.pages_read_to_move += reads;
         let page = self.begin_page(plane, MOVED, 0);
-        let mut to = page.unit;
-        for unit in units {
+        for (to, unit) in (page.unit..).zip(units) {
             let owner = self.array.spare(*unit);
             self.array.put(to, owner);
             if let Some(record) = &mut self.record {
@@ -187,7 +186,6 @@ impl Ftl<'_> {
                 self.rename(owner - 1, name, Location::Flash(to).word(), page.done_at);
             }
             self.array.invalidate_taken(*unit);
-            to += 1;
         }
         let moved = units.len() as u32;
         self.array.moved(block, moved);
