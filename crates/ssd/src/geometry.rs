@@ -138,8 +138,11 @@ impl Geometry {
     /// upper ones; at the end of a block some may share theirs with none. Numbers are those of the whole
     /// drive.
     pub fn shares_cells_with(&self, page: u32) -> Option<u32> {
+        if self.paired_distance == 0 {
+            return None;
+        }
         let within = page % self.pages_per_block;
-        let is_upper = within.checked_div(self.paired_distance)? % 2 == 1;
+        let is_upper = within / self.paired_distance % 2 == 1;
         is_upper.then(|| page - self.paired_distance)
     }
 }

@@ -18,6 +18,8 @@ mod error;
 
 mod geometry;
 
+mod divisor;
+
 mod config;
 
 mod counters;
@@ -58,7 +60,7 @@ pub use config::{
 };
 pub use contents::{Loss, SsdDevice};
 pub use counters::Counters;
-pub use drive::{Condition, Ssd};
+pub use drive::{Condition, InHand, Ssd};
 pub use error::ConfigError;
 pub use geometry::{Geometry, NandTimings, UNITS_PER_PAGE_MAX};
 pub use inside::{Inside, behind_translation_layer};

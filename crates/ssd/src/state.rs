@@ -6,8 +6,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::config::SsdConfig;
 use crate::counters::Counters;
-use strength_reduce::StrengthReducedU64;
-
+use crate::divisor::Divisor;
 use crate::ftl::{Frame, Frames, Ftl, Journal};
 use crate::nand::{Array, Block, Dimensions, NandClock, NandTimes, Plane};
 
@@ -75,23 +74,23 @@ pub(crate) struct Layout {
     /// All of them and the head, in words.
     words: usize,
     dimensions: Dimensions,
-    by_frames: StrengthReducedU64,
-    by_queue: StrengthReducedU64,
+    by_frames: Divisor,
+    by_queue: Divisor,
 }
 
 /// When the commands that came last were complete, one after the other in turn.
 #[derive(Debug)]
 pub(crate) struct Queue<'s> {
-    done: &'s mut [u64],
-    by_length: StrengthReducedU64,
+    pub(crate) done: &'s mut [u64],
+    by_length: Divisor,
 }
 
 impl Queue<'_> {
-    /// When the command is complete that came a queue's length before this one; to be replaced by when this
-    /// one is.
+    /// Where it says when the command is complete that came a queue's length before the one with this number;
+    /// to be replaced by when this one is.
     #[inline]
-    pub(crate) fn of_command(&mut self, number: u64) -> &mut u64 {
-        &mut self.done[(number % self.by_length) as usize]
+    pub(crate) fn place(&self, number: u64) -> usize {
+        self.by_length.remainder_of_count(number) as usize
     }
 
     /// All of them were complete when time begins.
@@ -140,8 +139,8 @@ impl Layout {
             vouched: (geometry.units() as usize).div_ceil(64),
             words: 0,
             dimensions: Dimensions::new(*geometry),
-            by_frames: StrengthReducedU64::new(u64::from(config.buffer_frames())),
-            by_queue: StrengthReducedU64::new(u64::from(queue)),
+            by_frames: Divisor::new(config.buffer_frames()),
+            by_queue: Divisor::new(queue),
         };
         layout.words = layout.blocks_at()
             + words::<Block>(layout.blocks)

@@ -32,8 +32,7 @@ impl Ssd {
     ) -> u64 {
         ftl.counters.units_written += 1;
         let frames = ftl.frames.len() as u64;
-        let is_taken_over = !self.config.keeps_order();
-        let waits = |frame: &u32| is_taken_over && ftl.frames[*frame as usize].done_at == 0;
+        let waits = |frame: &u32| !self.keeps_order && ftl.frames[*frame as usize].done_at == 0;
         if let Some(frame) = ftl.location(logical).frame().filter(waits) {
             ftl.counters.units_coalesced += 1;
             let there = &mut ftl.frames[frame as usize];
@@ -64,6 +63,7 @@ impl Ssd {
     }
 
     /// Puts a unit into the next frame, which is free.
+    #[inline]
     pub(crate) fn fill_frame(
         &self,
         words: &mut Words,
@@ -82,11 +82,11 @@ impl Ssd {
     }
 
     /// Gives frames to planes that are free by `now`, as long as whole pages wait.
+    #[inline]
     pub(super) fn start_waiting(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64) {
         let per_page = u64::from(ftl.array.geometry.units_per_page());
         while words.waiting >= per_page && ftl.is_any_free(now) {
-            let stream = self.next_stream(words, ftl);
-            if !self.start_page(words, ftl, stream, now, false) {
+            if !self.start_page(words, ftl, now, false) {
                 break;
             }
         }
@@ -100,8 +100,7 @@ impl Ssd {
         while words.filled - words.released >= frames {
             let oldest = ftl.frames.of_turn(words.released).done_at;
             if oldest == 0 {
-                let stream = self.next_stream(words, ftl);
-                self.start_page(words, ftl, stream, at, true);
+                self.start_page(words, ftl, at, true);
                 continue;
             }
             at = at.max(oldest);
@@ -113,8 +112,7 @@ impl Ssd {
     /// Programs all that waits, partners or not. Returns when everything is in flash.
     pub(super) fn program_all(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64) -> u64 {
         while words.waiting > 0 {
-            let stream = self.next_stream(words, ftl);
-            self.start_page(words, ftl, stream, now, true);
+            self.start_page(words, ftl, now, true);
         }
         let on_their_way = words.released..words.filled;
         let last = on_their_way.map(|turn| ftl.frames.of_turn(turn).done_at).max();
@@ -123,27 +121,30 @@ impl Ssd {
         done
     }
 
-    /// The stream of the oldest frame that waits. Frames that were given up are passed.
-    fn next_stream(&self, words: &mut Words, ftl: &mut Ftl<'_>) -> u32 {
-        while words.started < words.filled && ftl.frames.of_turn(words.started).done_at != 0 {
+    /// The number of the oldest frame that waits. Frames that were given up are passed.
+    #[inline]
+    fn next_waiting(&self, words: &mut Words, ftl: &mut Ftl<'_>) -> u32 {
+        let mut number = ftl.frames.number(words.started);
+        while words.started < words.filled && ftl.frames[number as usize].done_at != 0 {
             words.started += 1;
+            number = ftl.frames.after(number);
         }
-        ftl.frames.of_turn(words.started).stream
+        number
     }
 
     /// Programs a page of the oldest frame that waits and of those of its stream that follow. Unless it
     /// `must`, it does nothing, and returns false, if there is no partner for the whole page or no plane is
     /// free by `now`.
-    fn start_page(&self, words: &mut Words, ftl: &mut Ftl<'_>, stream: u32, now: u64, must: bool) -> bool {
+    fn start_page(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64, must: bool) -> bool {
         let per_page = ftl.array.geometry.units_per_page() as usize;
         let mut chosen = [0; UNITS_PER_PAGE_MAX as usize];
-        let mut logical = [0; UNITS_PER_PAGE_MAX as usize];
         let (mut count, mut filled_at) = (0, 0);
-        let mut number = ftl.frames.number(words.started);
-        for _ in words.started..words.filled.min(words.started + PARTNERS_LOOKED_AT) {
+        let mut number = self.next_waiting(words, ftl);
+        let stream = ftl.frames[number as usize].stream;
+        for _ in 0..(words.filled - words.started).min(PARTNERS_LOOKED_AT) {
             let frame = &ftl.frames[number as usize];
             if frame.done_at == 0 && frame.stream == stream {
-                (chosen[count], logical[count]) = (number, frame.logical - 1);
+                chosen[count] = number;
                 filled_at = frame.filled_at.max(filled_at);
                 count += 1;
                 if count == per_page {
@@ -155,28 +156,37 @@ impl Ssd {
         if count < per_page && !must {
             return false;
         }
-        let chosen = &chosen[..count];
+        let stream = stream as usize;
+        let mut plane = None;
         if !must {
-            let first_free = ftl.first_free(stream as usize);
+            let first_free = ftl.first_free(stream);
             if ftl.free_at(first_free) > now {
                 return false;
             }
+            plane = Some(first_free);
         }
         // A plane that has been free for a while has begun when the last of them came.
         let not_before = if must { filled_at.max(now) } else { filled_at };
-        let not_before =
-            ftl.keep_journal(self.map_pages, self.logical_units, not_before.max(words.settled_at));
-        let plane = ftl.first_free(stream as usize);
-        let programmed = ftl.program(plane, stream as usize, &logical[..count], not_before);
-        for (index, frame) in chosen.iter().enumerate() {
-            if let Some(record) = &mut ftl.record {
-                let unit = programmed.unit + index as u32;
-                record.started(*frame, unit, programmed.begins_at, programmed.done_at);
-            }
-            let frame = &mut ftl.frames[*frame as usize];
-            frame.target = Location::Flash(programmed.unit + index as u32).word();
-            frame.done_at = programmed.done_at.max(1);
+        let mut not_before = not_before.max(words.settled_at);
+        if ftl.owes_journal() {
+            not_before = ftl.keep_journal(self.map_pages, self.logical_units, not_before);
+            plane = None;
         }
+        let plane = plane.unwrap_or_else(|| ftl.first_free(stream));
+        let page = ftl.begin_page(plane, stream, not_before);
+        for (unit, number) in (page.unit..).zip(&chosen[..count]) {
+            let frame = &mut ftl.frames[*number as usize];
+            frame.target = Location::Flash(unit).word();
+            frame.done_at = page.done_at.max(1);
+            let Frame { logical: owner, before, .. } = *frame;
+            ftl.array.put(unit, owner);
+            // It is released soon.
+            ftl.prefetch(owner - 1, before);
+            if let Some(record) = &mut ftl.record {
+                record.started(*number, unit, page.begins_at, page.done_at);
+            }
+        }
+        ftl.end_page(plane, stream, &page, count as u32);
         words.waiting -= count as u64;
         ftl.pay(plane, count as u32);
         ftl.counters.units_programmed += count as u64;
@@ -185,14 +195,19 @@ impl Ssd {
     }
 
     /// Frees the frames that are in flash by `now`, the oldest first.
+    #[inline]
     pub(super) fn release(&self, words: &mut Words, ftl: &mut Ftl<'_>, now: u64) {
-        let mut next = ftl.frames.number(words.released);
-        while words.released < words.filled {
-            let number = next;
+        let number = ftl.frames.number(words.released);
+        if words.released < words.filled && ftl.frames[number as usize].is_in_flash(now) {
+            self.release_from(words, ftl, number, now);
+        }
+    }
+
+    /// Frees the frames that are in flash by `now` from the oldest on, which is one of them.
+    fn release_from(&self, words: &mut Words, ftl: &mut Ftl<'_>, oldest: u32, now: u64) {
+        let mut number = oldest;
+        while words.released < words.filled && ftl.frames[number as usize].is_in_flash(now) {
             let frame = ftl.frames[number as usize];
-            if frame.done_at == 0 || frame.done_at > now {
-                break;
-            }
             if let Some(logical) = frame.logical.checked_sub(1) {
                 let own = Location::Buffer(number).word();
                 // Whatever has named this frame names its place in flash from now on: the map, or the frame
@@ -213,13 +228,15 @@ impl Ssd {
             if let Some(record) = &mut ftl.record {
                 record.released(number);
             }
+            // Frames are released one after the other: those of one that is next soon are fetched.
+            ftl.prefetch_lists(ftl.frames.ahead_of(number).before);
             // It is free when all before it are.
             words.free_from = words.free_from.max(frame.done_at);
             ftl.frames[number as usize].done_at = words.free_from;
             words.released += 1;
-            next = ftl.frames.after(number);
-            words.settled_at = words.settled_at.max(now);
+            number = ftl.frames.after(number);
         }
+        words.settled_at = words.settled_at.max(now);
         words.started = words.started.max(words.released);
     }
 

@@ -51,6 +51,9 @@ impl FromStr for Condition {
 /// How many times its capacity is written to bring a drive into steady state.
 const STEADY_PASSES: u64 = 2;
 
+/// Units that are drawn before they are written.
+const DRAWN_AHEAD: usize = 4;
+
 impl Ssd {
     /// Brings an idle drive into a condition. It takes no time of the model, and nothing of it is counted but
     /// wear.
@@ -109,8 +112,13 @@ impl Ssd {
         }
         if condition == Condition::Steady {
             let mut random = Random::new(seed);
-            for _ in 0..STEADY_PASSES * u64::from(logical) {
-                self.put(&mut parts, random.below(u64::from(logical)) as u32);
+            let mut draw = || random.below(u64::from(logical)) as u32;
+            // Some are drawn ahead, so that what the map says of them is here when their turn has come.
+            let mut drawn: [u32; DRAWN_AHEAD] = std::array::from_fn(|_| draw());
+            for write in 0..STEADY_PASSES * u64::from(logical) {
+                let unit = std::mem::replace(&mut drawn[write as usize % DRAWN_AHEAD], draw());
+                parts.ftl.prefetch(drawn[write as usize % DRAWN_AHEAD], 0);
+                self.put(&mut parts, unit);
             }
         }
         self.settle(&mut parts);

@@ -21,6 +21,7 @@ use crate::power::Anomaly;
 use crate::state::{Layout, Parts};
 
 pub use condition::Condition;
+pub use timing::InHand;
 
 /// A modelled flash drive. Its state is kept by the caller ([`Timing`](mezzanine_device::model::Timing)).
 #[derive(Debug, Clone)]
@@ -37,6 +38,8 @@ pub struct Ssd {
     map_pages: u32,
     /// A mapping unit is 2 to this power bytes.
     unit_shift: u32,
+    /// As [`SsdConfig::keeps_order`].
+    keeps_order: bool,
 }
 
 /// What a write or a read covers, in mapping units.
@@ -63,6 +66,7 @@ impl Ssd {
             logical_units: config.logical_units(),
             map_pages: config.map_pages(),
             unit_shift: config.geometry.unit_bytes.trailing_zeros(),
+            keeps_order: config.keeps_order(),
             config,
         })
     }

@@ -1,6 +1,10 @@
 //! The drive as a mechanism: when commands are complete.
 
+use std::ptr::NonNull;
+
 use mezzanine_device::model::{Full, Operation, OperationKind, Progress, Submitted, Ticket, Timing};
+
+use mezzanine_device::prefer_huge_pages;
 
 use super::Ssd;
 use crate::power::Recorder;
@@ -21,15 +25,27 @@ impl Ssd {
         self.enter(&mut parts, now, operation).0
     }
 
+    /// Takes a state in hand for many operations, one after the other: what each of them would else do anew
+    /// is done once.
+    ///
+    /// # Panics
+    /// If the state is that of another drive.
+    pub fn in_hand<'s>(&'s self, state: &'s mut [u64]) -> InHand<'s> {
+        InHand { ssd: self, parts: self.ready(state) }
+    }
+
     /// When an operation is complete that arrives now, and whether it begins where one of its kind ended.
     fn enter(&self, parts: &mut Parts<'_>, now: u64, operation: Operation) -> (u64, bool) {
+        let span = self.span(operation.address, operation.len);
+        // What the host needs of the map comes while the drive catches up with the time.
+        parts.ftl.prefetch(span.first, 0);
         let now = now.max(parts.words.now);
         parts.words.now = now;
         self.start_waiting(parts.words, &mut parts.ftl, now);
         self.release(parts.words, &mut parts.ftl, now);
         // A command begins when the one that came a queue's length before it is complete.
-        let begins = now.max(*parts.queue.of_command(parts.words.commands));
-        let span = self.span(operation.address, operation.len);
+        let place = parts.queue.place(parts.words.commands);
+        let begins = now.max(parts.queue.done[place]);
         let end = operation.address.saturating_add(operation.len);
         let (mut done, sequential) = match operation.kind {
             OperationKind::Read => {
@@ -51,9 +67,37 @@ impl Ssd {
             done = done.max(parts.words.completed_at);
         }
         parts.words.completed_at = parts.words.completed_at.max(done);
-        *parts.queue.of_command(parts.words.commands) = done;
+        parts.queue.done[place] = done;
         parts.words.commands += 1;
         (done, sequential)
+    }
+}
+
+/// A drive whose state somebody has in hand.
+#[derive(Debug)]
+pub struct InHand<'s> {
+    ssd: &'s Ssd,
+    parts: Parts<'s>,
+}
+
+impl InHand<'_> {
+    /// As [`Timing::submit`]. Returns when the operation is complete, in ns of model time.
+    #[inline]
+    pub fn submit(&mut self, now: u64, operation: Operation) -> u64 {
+        self.enter(now, operation).0
+    }
+
+    /// Says which operation comes soon, best three or four before it: what the drive's map says of its first
+    /// unit is fetched from memory meanwhile. Nothing but the time that the computation takes depends on it.
+    #[inline]
+    pub fn expect(&self, operation: Operation) {
+        let span = self.ssd.span(operation.address, operation.len);
+        self.parts.ftl.prefetch(span.first, 0);
+    }
+
+    #[inline]
+    fn enter(&mut self, now: u64, operation: Operation) -> (u64, bool) {
+        self.ssd.enter(&mut self.parts, now, operation)
     }
 }
 
@@ -62,9 +106,15 @@ impl Timing for Ssd {
         self.layout.len()
     }
 
+    fn idle(&self) -> Box<[u64]> {
+        let mut state = vec![0; self.state_words()].into_boxed_slice();
+        // Writes at random places touch it at random places.
+        prefer_huge_pages(NonNull::from(bytemuck::cast_slice_mut::<u64, u8>(&mut state)));
+        state
+    }
+
     fn submit(&self, state: &mut [u64], now: u64, operation: Operation) -> Result<Submitted, Full> {
-        let mut parts = self.ready(state);
-        let (done, sequential) = self.enter(&mut parts, now, operation);
+        let (done, sequential) = self.in_hand(state).enter(now, operation);
         Ok(Submitted { sequential, ticket: Ticket::known(done) })
     }
 

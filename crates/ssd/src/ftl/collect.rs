@@ -5,9 +5,17 @@
 //! frees. A plane begins when it has fewer erased blocks than it is to hold back, and from then on has as
 //! many at any time, give or take one (T3).
 
-use super::{Ftl, Location, MOVED, Name};
+use mezzanine_ground::region::prefetch;
+
+use super::{Ftl, Location, MOVED};
 use crate::config::Collection;
 use crate::geometry::UNITS_PER_PAGE_MAX;
+
+/// Pages that are looked for together: more than a step of collection moves, as a rule.
+const PAGES_AT_ONCE: u32 = 4;
+const AT_ONCE_MAX: u32 = PAGES_AT_ONCE * UNITS_PER_PAGE_MAX;
+/// Units of which the words of the map are fetched before the step that moves them.
+const AHEAD: usize = 4;
 
 impl Ftl<'_> {
     /// Does what a plane owes to collection after so many units were programmed on it.
@@ -65,6 +73,7 @@ impl Ftl<'_> {
         }
         let valid = self.array.valid(block);
         self.array.take(block);
+        self.array.prefetch_spare(block);
         let state = &mut self.array.planes[plane as usize];
         (state.victim, state.cursor, state.gain) = (block + 1, 0, units_per_block - valid);
         true
@@ -92,83 +101,97 @@ impl Ftl<'_> {
     /// no more.
     fn advance(&mut self, plane: u32, units: u32) {
         let geometry = self.array.geometry;
-        let (per_page, per_block) = (geometry.units_per_page() as usize, geometry.units_per_block());
+        let (per_page, per_block) = (geometry.units_per_page(), geometry.units_per_block());
         let state = &self.array.planes[plane as usize];
         let (block, began_at, gain) = (state.victim - 1, state.free_at, u64::from(state.gain.max(1)));
         let end = (block + 1) * per_block;
         let mut cursor = block * per_block + state.cursor;
         let (mut moved, mut page_read) = (0, u32::MAX);
         while moved < units {
-            let mut page = [0; UNITS_PER_PAGE_MAX as usize];
-            let (mut count, mut reads) = (0, 0);
-            while count < per_page {
-                let Some(unit) = self.array.next_valid(cursor, end) else { break };
-                page[count] = unit;
-                count += 1;
-                cursor = unit + 1;
-                let read = geometry.page_of(unit);
-                reads += u64::from(read != page_read);
-                page_read = read;
+            let wanted = geometry.pages_for((units - moved).min(AT_ONCE_MAX)).min(PAGES_AT_ONCE) * per_page;
+            let mut found = [0; AT_ONCE_MAX as usize];
+            let count = self.array.next_valid_ones(cursor, end, &mut found[..wanted as usize]);
+            for page in found[..count].chunks(per_page as usize) {
+                self.relocate(plane, block, page, &mut page_read);
             }
-            if count == 0 {
-                break;
-            }
-            self.array.planes[plane as usize].free_at += reads * self.clock.times.read;
-            self.counters.pages_read_to_move += reads;
-            self.relocate(plane, block, &page[..count]);
+            let Some(last) = found[..count].last() else { break };
+            cursor = last + 1;
             moved += count as u32;
         }
-        let is_empty = self.array.valid(block) == 0;
         let state = &mut self.array.planes[plane as usize];
         state.cursor = cursor - block * per_block;
         state.debt = state.debt.saturating_sub(u64::from(moved) * gain);
-        if is_empty {
-            (state.victim, state.debt) = (0, 0);
-            let begins_at = state.free_at;
-            state.free_at += self.clock.times.erase;
-            self.counters.erases += 1;
-            if let Some(record) = &mut self.record {
-                let ends_at = self.array.planes[plane as usize].free_at;
-                record.erased(block * per_block, per_block, begins_at, ends_at);
-            }
-            if !self.array.erase(block, self.config.endurance_erases) {
-                self.counters.blocks_worn_out += 1;
-            }
+        self.array.prefetch_owner((cursor + 2 * AHEAD as u32).min(end - 1));
+        if self.array.valid(block) == 0 {
+            self.erase_collected(plane, block);
         }
         let took = self.array.planes[plane as usize].free_at - began_at;
         self.counters.collection_ns += took;
         self.counters.busy_ns += took;
     }
 
-    /// Moves these units of a block together into one page.
+    /// Has the words of the map that the next step of collection changes come into the processor's caches,
+    /// which are smaller than the map: the plane that is free first takes it.
     #[inline]
-    fn relocate(&mut self, plane: u32, block: u32, units: &[u32]) {
-        let mut logical = [0; UNITS_PER_PAGE_MAX as usize];
-        let mut named = [0; UNITS_PER_PAGE_MAX as usize];
-        for (index, unit) in units.iter().enumerate() {
-            logical[index] = self.array.spare(*unit) - 1;
-            // The map is larger than the processor's caches: what it has is fetched for all of them at once.
-            named[index] = self.map[logical[index] as usize];
+    pub(super) fn prefetch_next_step(&self) {
+        let state = &self.array.planes[self.clock.first_free() as usize];
+        let Some(block) = state.victim.checked_sub(1) else { return };
+        let per_block = self.array.geometry.units_per_block();
+        let (first, mut found) = (block * per_block, [0; AHEAD]);
+        let count = self.array.next_valid_ones(first + state.cursor, first + per_block, &mut found);
+        for unit in &found[..count] {
+            prefetch(&self.map[self.array.spare(*unit) as usize - 1]);
         }
-        let logical = &logical[..units.len()];
-        let busy = self.counters.busy_ns;
-        let programmed = self.program(plane, MOVED, logical, 0);
-        // It counts as collection, of which the whole is added up.
-        self.counters.busy_ns = busy;
-        self.counters.pages_moved += 1;
-        self.counters.units_moved += units.len() as u64;
-        self.journal.dirty += units.len() as u64;
-        for (index, (unit, logical)) in units.iter().zip(logical).enumerate() {
-            let to = programmed.unit + index as u32;
+    }
+
+    /// Erases the block that a plane has collected.
+    fn erase_collected(&mut self, plane: u32, block: u32) {
+        let state = &mut self.array.planes[plane as usize];
+        (state.victim, state.debt) = (0, 0);
+        let begins_at = state.free_at;
+        state.free_at += self.clock.times.erase;
+        let ends_at = state.free_at;
+        self.counters.erases += 1;
+        if let Some(record) = &mut self.record {
+            let per_block = self.array.geometry.units_per_block();
+            record.erased(block * per_block, per_block, begins_at, ends_at);
+        }
+        if !self.array.erase(block, self.config.endurance_erases) {
+            self.counters.blocks_worn_out += 1;
+        }
+    }
+
+    /// Moves these units of a block together into one page. `page_read` is the page that was read last.
+    #[inline]
+    fn relocate(&mut self, plane: u32, block: u32, units: &[u32], page_read: &mut u32) {
+        let mut reads = 0;
+        for unit in units {
+            let page = self.array.geometry.page_of(*unit);
+            reads += u64::from(page != *page_read);
+            *page_read = page;
+        }
+        self.array.planes[plane as usize].free_at += reads * self.clock.times.read;
+        self.counters.pages_read_to_move += reads;
+        let page = self.begin_page(plane, MOVED, 0);
+        for (to, unit) in (page.unit..).zip(units) {
+            let owner = self.array.spare(*unit);
+            self.array.put(to, owner);
             if let Some(record) = &mut self.record {
-                record.moved(*unit, to, programmed.begins_at, programmed.done_at);
+                record.moved(*unit, to, page.begins_at, page.done_at);
             }
-            let is_mapped = named[index] == Location::Flash(*unit).word();
-            let name = if is_mapped { Some(Name::Map) } else { self.name_of(*logical, *unit) };
-            if let Some(name) = name {
-                self.rename(*logical, name, Location::Flash(to).word(), programmed.done_at);
+            let word = &mut self.map[owner as usize - 1];
+            if *word == Location::Flash(*unit).word() && self.record.is_none() {
+                *word = Location::Flash(to).word();
+            } else if let Some(name) = self.name_of(owner - 1, *unit) {
+                self.rename(owner - 1, name, Location::Flash(to).word(), page.done_at);
             }
+            self.array.invalidate_taken(*unit);
         }
-        self.array.invalidate_taken(block, units);
+        let moved = units.len() as u32;
+        self.array.moved(block, moved);
+        self.end_page(plane, MOVED, &page, moved);
+        self.counters.pages_moved += 1;
+        self.counters.units_moved += u64::from(moved);
+        self.journal.dirty += u64::from(moved);
     }
 }

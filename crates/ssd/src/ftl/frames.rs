@@ -3,7 +3,11 @@
 use std::ops::{Deref, DerefMut};
 
 use bytemuck::{Pod, Zeroable};
-use strength_reduce::StrengthReducedU64;
+
+use crate::divisor::Divisor;
+
+/// Turns from a frame to one for which something is fetched already.
+const AHEAD: usize = 4;
 
 /// A frame of the buffer, as words that processes may share.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -22,25 +26,33 @@ pub(crate) struct Frame {
     pub(crate) before: u32,
 }
 
+impl Frame {
+    /// Whether what it holds is in flash by `now`.
+    #[inline]
+    pub(crate) fn is_in_flash(&self, now: u64) -> bool {
+        (1..=now).contains(&self.done_at)
+    }
+}
+
 /// The frames over memory that somebody else keeps.
 #[derive(Debug)]
 pub(crate) struct Frames<'s> {
     frames: &'s mut [Frame],
     /// How many there are, to divide by.
-    by_frames: StrengthReducedU64,
+    by_frames: Divisor,
 }
 
 impl<'s> Frames<'s> {
     /// `by_frames` is their number.
     #[inline]
-    pub(crate) fn new(frames: &'s mut [Frame], by_frames: StrengthReducedU64) -> Self {
+    pub(crate) fn new(frames: &'s mut [Frame], by_frames: Divisor) -> Self {
         Self { frames, by_frames }
     }
 
     /// The number of the frame of a turn.
     #[inline]
     pub(crate) fn number(&self, turn: u64) -> u32 {
-        (turn % self.by_frames) as u32
+        self.by_frames.remainder_of_count(turn)
     }
 
     /// The frame of a turn.
@@ -48,6 +60,13 @@ impl<'s> Frames<'s> {
     pub(crate) fn of_turn(&mut self, turn: u64) -> &mut Frame {
         let number = self.number(turn);
         &mut self.frames[number as usize]
+    }
+
+    /// A frame some turns after this one.
+    #[inline]
+    pub(crate) fn ahead_of(&self, number: u32) -> &Frame {
+        let ahead = number as usize + AHEAD;
+        &self.frames[if ahead < self.frames.len() { ahead } else { number as usize }]
     }
 
     /// The number of the frame after this one.

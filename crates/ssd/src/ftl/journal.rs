@@ -36,6 +36,12 @@ pub(crate) struct Journal {
 }
 
 impl Ftl<'_> {
+    /// Whether changed entries fill a page of the journal, if there is one.
+    #[inline]
+    pub(crate) fn owes_journal(&self) -> bool {
+        self.journal.dirty >= u64::from(self.array.geometry.page_bytes / JOURNAL_ENTRY_BYTES)
+    }
+
     /// Writes what the map owes to its journal. Returns from when on a program may begin: changed entries are
     /// bounded.
     pub(crate) fn keep_journal(&mut self, map_pages: u32, first: u32, now: u64) -> u64 {
@@ -106,20 +112,20 @@ impl Ftl<'_> {
     /// held from this place on. Returns when it begins.
     fn write_map_page(&mut self, first: u32, number: u32, now: u64, hold_at: usize) -> u64 {
         let per_page = self.array.geometry.units_per_page();
-        let mut logical = [0; UNITS_PER_PAGE_MAX as usize];
-        for (index, logical) in logical.iter_mut().enumerate() {
-            *logical = first + number * per_page + index as u32;
-        }
-        let logical = &logical[..per_page as usize];
+        let logical = first + number * per_page;
         let plane = self.first_free(MAP);
-        let programmed = self.program(plane, MAP, logical, now);
+        let programmed = self.begin_page(plane, MAP, now);
+        for index in 0..per_page {
+            self.array.put(programmed.unit + index, logical + index + 1);
+        }
+        self.end_page(plane, MAP, &programmed, per_page);
         if let Some(record) = &mut self.record {
             record.map_page(programmed.unit, number, per_page, programmed.begins_at, programmed.done_at);
         }
-        for (index, logical) in logical.iter().enumerate() {
-            let place = Location::Flash(programmed.unit + index as u32).word();
-            let before = std::mem::replace(&mut self.map[*logical as usize], place);
-            self.journal.hold(hold_at + index, before);
+        for index in 0..per_page {
+            let place = Location::Flash(programmed.unit + index).word();
+            let before = std::mem::replace(&mut self.map[(logical + index) as usize], place);
+            self.journal.hold(hold_at + index as usize, before);
         }
         self.counters.units_of_map += u64::from(per_page);
         self.journal.turn_done_at = self.journal.turn_done_at.max(programmed.done_at);

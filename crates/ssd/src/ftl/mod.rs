@@ -21,6 +21,8 @@ mod journal;
 
 mod place;
 
+use mezzanine_ground::region::prefetch;
+
 use crate::config::{FtlConfig, STREAMS_MAX};
 use crate::counters::Counters;
 use crate::nand::{Array, NandClock};
@@ -191,6 +193,24 @@ impl Ftl<'_> {
 
     fn is_named(&self, unit: u32) -> bool {
         self.is_valid(unit) || self.journal.held().any(|held| held == Location::Flash(unit).word())
+    }
+
+    /// Has what is needed to have the map name a new place of a unit, and to give up the one that this word
+    /// names, come into the processor's cache. Nothing but time depends on it.
+    #[inline]
+    pub(crate) fn prefetch(&self, logical: u32, before: u32) {
+        prefetch(&self.map[logical as usize]);
+        if let Location::Flash(unit) = Location::of(before) {
+            self.array.prefetch_unit(unit);
+        }
+    }
+
+    /// As [`Self::prefetch`], the second step: what the first one had fetched says what else is needed.
+    #[inline]
+    pub(crate) fn prefetch_lists(&self, before: u32) {
+        if let Location::Flash(unit) = Location::of(before) {
+            self.array.prefetch_lists(unit);
+        }
     }
 
     /// Nobody needs what this word of the map names in flash any more.

@@ -1,11 +1,11 @@
 //! Where units go when they are programmed.
 
 use super::{Ftl, MOVED};
-use crate::geometry::UNITS_PER_PAGE_MAX;
 
 /// A page that was programmed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Programmed {
+    block: u32,
     /// The first of its units.
     pub(crate) unit: u32,
     /// When it begins to go into the cells,
@@ -19,11 +19,17 @@ impl Ftl<'_> {
     ///
     /// # Panics
     /// If none has room (T3): the capacity was checked against that.
+    #[inline]
     pub(crate) fn first_free(&mut self, stream: usize) -> u32 {
         let first = self.clock.first_free();
-        if self.has_room(first, stream) {
+        if self.array.planes[first as usize].open[stream] != 0 || self.has_room(first, stream) {
             return first;
         }
+        self.first_with_room(stream)
+    }
+
+    #[cold]
+    fn first_with_room(&mut self, stream: usize) -> u32 {
         let planes = 0..self.array.geometry.planes();
         let with_room = planes.filter(|plane| self.has_room(*plane, stream)).collect::<Vec<_>>();
         let first = with_room.into_iter().min_by_key(|plane| self.free_at(*plane));
@@ -37,7 +43,6 @@ impl Ftl<'_> {
     }
 
     /// Whether a plane can take another page of a stream, by collection if need be.
-    #[inline]
     fn has_room(&mut self, plane: u32, stream: usize) -> bool {
         let state = &self.array.planes[plane as usize];
         if state.open[stream] != 0 || self.array.erased(plane) >= 2 {
@@ -62,58 +67,57 @@ impl Ftl<'_> {
     }
 
     /// When a plane is free.
+    #[inline]
     pub(crate) fn free_at(&self, plane: u32) -> u64 {
         self.array.planes[plane as usize].free_at
     }
 
-    /// Programs a page of a stream on a plane with these units; fewer than a page has are padded. The caller
-    /// has the map name their new places, and pays for it then ([`Self::pay`]): collection may take any
-    /// block.
+    /// Begins a page of a stream on a plane. The caller puts units there
+    /// ([`Array::put`](crate::nand::Array)), ends it ([`Self::end_page`]), has the map name their new
+    /// places, and pays for it then ([`Self::pay`]): collection may take any block. What a plane does for
+    /// collection is counted there.
     #[inline]
-    pub(crate) fn program(
-        &mut self,
-        plane: u32,
-        stream: usize,
-        logical: &[u32],
-        not_before: u64,
-    ) -> Programmed {
+    pub(crate) fn begin_page(&mut self, plane: u32, stream: usize, not_before: u64) -> Programmed {
         let block = match self.array.planes[plane as usize].open[stream].checked_sub(1) {
             Some(block) => block,
             None => self.open(plane, stream),
         };
-        let mut owners = [0; UNITS_PER_PAGE_MAX as usize];
-        for (owner, logical) in owners.iter_mut().zip(logical) {
-            *owner = logical + 1;
-        }
-        let (unit, is_full) = self.array.program(block, &owners[..logical.len()]);
-        let channel = self.array.geometry.channel_of(plane);
-        let shared = self.array.geometry.shares_cells_with(unit / self.array.geometry.units_per_page());
+        let geometry = self.array.geometry;
+        let unit = self.array.begin_page(block);
         let state = &mut self.array.planes[plane as usize];
-        if is_full {
-            state.open[stream] = 0;
-        }
-        if shared.is_some() && self.config.backs_up_paired_pages {
+        let mut busy = self.clock.times.page_transfer + self.clock.times.program;
+        if self.config.backs_up_paired_pages && geometry.shares_cells_with(geometry.page_of(unit)).is_some() {
             let copying = self.clock.times.read + self.clock.times.program;
             state.free_at = state.free_at.max(not_before) + copying;
             self.counters.pages_backed_up += 1;
-            self.counters.busy_ns += copying;
+            busy += copying;
         }
-        let done_at = self.clock.program(state, channel, not_before);
+        let done_at = self.clock.program(state, geometry.channel_of(plane), not_before);
         self.counters.pages_programmed += 1;
-        self.counters.units_padded += u64::from(self.array.geometry.units_per_page()) - logical.len() as u64;
-        self.counters.busy_ns += self.clock.times.page_transfer + self.clock.times.program;
-        let begins_at = done_at - self.clock.times.program;
-        if let Some(record) = &mut self.record {
-            let (used, all) = (logical.len() as u32, self.array.geometry.units_per_page());
-            record.padded(unit + used, all - used, begins_at, done_at);
+        if stream != MOVED {
+            self.counters.busy_ns += busy;
         }
-        Programmed { unit, begins_at, done_at }
+        Programmed { block, unit, begins_at: done_at - self.clock.times.program, done_at }
+    }
+
+    /// Ends a page of which so many units are used; the others are padding.
+    #[inline]
+    pub(crate) fn end_page(&mut self, plane: u32, stream: usize, page: &Programmed, used: u32) {
+        if self.array.end_page(page.block, page.unit, used) {
+            self.array.planes[plane as usize].open[stream] = 0;
+        }
+        let padded = self.array.geometry.units_per_page() - used;
+        self.counters.units_padded += u64::from(padded);
+        if let Some(record) = &mut self.record {
+            record.padded(page.unit + used, padded, page.begins_at, page.done_at);
+        }
     }
 
     /// Collection takes its share of a plane's time after so many units were programmed there (T3).
     pub(crate) fn pay(&mut self, plane: u32, units: u32) {
         self.collect(plane, units);
         self.clock.changed(self.array.planes, plane);
+        self.prefetch_next_step();
     }
 
     fn open(&mut self, plane: u32, stream: usize) -> u32 {

@@ -2,8 +2,7 @@
 
 use std::ops::Deref;
 
-use strength_reduce::StrengthReducedU32;
-
+use crate::divisor::Divisor;
 use crate::geometry::Geometry;
 
 /// A [`Geometry`] whose products and quotients are at hand.
@@ -13,10 +12,10 @@ pub(crate) struct Dimensions {
     planes: u32,
     units_per_page: u32,
     units_per_block: u32,
-    by_units_per_page: StrengthReducedU32,
-    by_units_per_block: StrengthReducedU32,
-    by_blocks_per_plane: StrengthReducedU32,
-    by_channels: StrengthReducedU32,
+    by_units_per_page: Divisor,
+    by_units_per_block: Divisor,
+    by_blocks_per_plane: Divisor,
+    by_channels: Divisor,
 }
 
 impl Dimensions {
@@ -26,10 +25,10 @@ impl Dimensions {
             planes: geometry.planes(),
             units_per_page: geometry.units_per_page(),
             units_per_block: geometry.units_per_block(),
-            by_units_per_page: StrengthReducedU32::new(geometry.units_per_page()),
-            by_units_per_block: StrengthReducedU32::new(geometry.units_per_block()),
-            by_blocks_per_plane: StrengthReducedU32::new(geometry.blocks_per_plane),
-            by_channels: StrengthReducedU32::new(geometry.channels),
+            by_units_per_page: Divisor::new(geometry.units_per_page()),
+            by_units_per_block: Divisor::new(geometry.units_per_block()),
+            by_blocks_per_plane: Divisor::new(geometry.blocks_per_plane),
+            by_channels: Divisor::new(geometry.channels),
             geometry,
         }
     }
@@ -55,25 +54,31 @@ impl Dimensions {
     /// The flash page that a unit is in.
     #[inline]
     pub(crate) fn page_of(&self, unit: u32) -> u32 {
-        unit / self.by_units_per_page
+        self.by_units_per_page.quotient(unit)
+    }
+
+    /// Pages that so many units take.
+    #[inline]
+    pub(crate) fn pages_for(&self, units: u32) -> u32 {
+        self.by_units_per_page.quotient(units + self.units_per_page - 1)
     }
 
     /// The block that a unit is in.
     #[inline]
     pub(crate) fn block_of(&self, unit: u32) -> u32 {
-        unit / self.by_units_per_block
+        self.by_units_per_block.quotient(unit)
     }
 
     /// The plane that a block is on.
     #[inline]
     pub(crate) fn plane_of(&self, block: u32) -> u32 {
-        block / self.by_blocks_per_plane
+        self.by_blocks_per_plane.quotient(block)
     }
 
     /// The channel that a plane is on. Neighbouring planes are on different ones.
     #[inline]
     pub(crate) fn channel_of(&self, plane: u32) -> u32 {
-        plane % self.by_channels
+        self.by_channels.remainder(plane)
     }
 }
 

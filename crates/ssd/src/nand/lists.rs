@@ -118,43 +118,6 @@ impl<'s> Array<'s> {
         opened.state = BlockState::Open as u32;
     }
 
-    /// Programs the next page of an open block with units of these owners, the last ones padding if there are
-    /// fewer than a page has. Returns the first unit, and whether the block is full and was closed.
-    ///
-    /// # Panics
-    /// If the block is not open (N1).
-    #[inline]
-    pub fn program(&mut self, block: u32, owners: &[u32]) -> (u32, bool) {
-        let units_per_page = self.geometry.units_per_page();
-        let programmed = &mut self.blocks[block as usize];
-        assert!(
-            programmed.state == BlockState::Open as u32
-                && programmed.written < self.geometry.units_per_block(),
-            "N1: block {block} is programmed and not open"
-        );
-        let unit = block * self.geometry.units_per_block() + programmed.written;
-        programmed.written += units_per_page;
-        let full = programmed.written == self.geometry.units_per_block();
-        let spare = &mut self.spare[unit as usize..(unit + units_per_page) as usize];
-        let (used, padding) = spare.split_at_mut(owners.len());
-        let mut vouched = 0;
-        for (index, (word, owner)) in used.iter_mut().zip(owners).enumerate() {
-            *word = *owner;
-            vouched |= u128::from(*owner != 0) << index;
-        }
-        padding.fill(0);
-        programmed.valid += vouched.count_ones();
-        let (word, bits) = (unit as usize / 64, vouched << (unit % 64));
-        self.vouched[word] |= bits as u64;
-        if bits >> 64 != 0 {
-            self.vouched[word + 1] |= (bits >> 64) as u64;
-        }
-        if full {
-            self.close(block);
-        }
-        (unit, full)
-    }
-
     /// Ends programming of an open block before it is full.
     pub fn close(&mut self, block: u32) {
         *self.closings += 1;
@@ -180,18 +143,43 @@ impl<'s> Array<'s> {
         None
     }
 
-    /// Nobody vouches for these units of a block any more that was taken for collection.
+    /// The next units from `from` on and before `end` that somebody vouches for, as many as `found` has room
+    /// for. Returns how many there are.
+    #[inline]
+    pub(crate) fn next_valid_ones(&self, from: u32, end: u32, found: &mut [u32]) -> usize {
+        let (mut at, mut count) = (from, 0);
+        while at < end {
+            let mut rest = self.vouched[at as usize / 64] >> (at % 64);
+            while rest != 0 {
+                let unit = at + rest.trailing_zeros();
+                if unit >= end || count == found.len() {
+                    return count;
+                }
+                found[count] = unit;
+                count += 1;
+                rest &= rest - 1;
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        count
+    }
+
+    /// Nobody vouches for a unit any more of a block that was taken for collection. To be followed by
+    /// [`Self::moved`] once for some of them.
     ///
     /// # Panics
     /// If nobody did before (N3).
     #[inline]
-    pub(crate) fn invalidate_taken(&mut self, block: u32, units: &[u32]) {
-        for unit in units {
-            let (word, bit) = (&mut self.vouched[*unit as usize / 64], 1 << (unit % 64));
-            assert!(*word & bit != 0, "N3: unit {unit} is given up twice");
-            *word &= !bit;
-        }
-        self.blocks[block as usize].valid -= units.len() as u32;
+    pub(crate) fn invalidate_taken(&mut self, unit: u32) {
+        let (word, bit) = (&mut self.vouched[unit as usize / 64], 1 << (unit % 64));
+        assert!(*word & bit != 0, "N3: unit {unit} is given up twice");
+        *word &= !bit;
+    }
+
+    /// So many units of a block were invalidated that was taken for collection.
+    #[inline]
+    pub(crate) fn moved(&mut self, block: u32, units: u32) {
+        self.blocks[block as usize].valid -= units;
     }
 
     /// Nobody vouches for a unit any more.
@@ -205,14 +193,35 @@ impl<'s> Array<'s> {
         let (word, bit) = (&mut self.vouched[unit as usize / 64], 1 << (unit % 64));
         assert!(*word & bit != 0, "N3: unit {unit} is given up twice");
         *word &= !bit;
-        if self.blocks[number].state == BlockState::Closed as u32 {
-            let plane = self.geometry.plane_of(block);
-            self.unlink(plane, block);
-            self.blocks[number].valid -= 1;
-            self.link(plane, block);
-        } else {
-            self.blocks[number].valid -= 1;
+        let found = &mut self.blocks[number];
+        found.valid -= 1;
+        if found.state == BlockState::Closed as u32 {
+            let (previous, next, valid) = (found.previous, found.next, found.valid);
+            self.move_down(block, previous, next, valid);
         }
+    }
+
+    /// A closed block goes from the list of one valid unit more to the one that it belongs in.
+    #[inline]
+    fn move_down(&mut self, block: u32, previous: u32, next: u32, valid: u32) {
+        let plane = self.geometry.plane_of(block);
+        let head = self.head(plane, valid);
+        let [to, from] = &mut self.heads[head..head + 2] else { unreachable!("two lists side by side") };
+        match previous.checked_sub(1) {
+            None => *from = next,
+            Some(previous) => self.blocks[previous as usize].next = next,
+        }
+        if let Some(next) = next.checked_sub(1) {
+            self.blocks[next as usize].previous = previous;
+        }
+        let first = std::mem::replace(to, block + 1);
+        if let Some(first) = first.checked_sub(1) {
+            self.blocks[first as usize].previous = block + 1;
+        }
+        let moved = &mut self.blocks[block as usize];
+        (moved.previous, moved.next) = (0, first);
+        let fewest = &mut self.planes[plane as usize].fewest;
+        *fewest = valid.min(*fewest);
     }
 
     /// The closed block of a plane with the fewest valid units.
@@ -343,7 +352,7 @@ impl<'s> Array<'s> {
         }
     }
 
-    fn head(&self, plane: u32, valid: u32) -> usize {
+    pub(super) fn head(&self, plane: u32, valid: u32) -> usize {
         plane as usize * (self.geometry.units_per_block() as usize + 1) + valid as usize
     }
 
@@ -373,67 +382,5 @@ impl<'s> Array<'s> {
         if let Some(next) = next.checked_sub(1) {
             self.blocks[next as usize].previous = previous;
         }
-    }
-
-    /// Looks at the whole array, and says what does not hold (N1 to N3). `vouched` says of a unit whether its
-    /// owner vouches for it.
-    ///
-    /// # Errors
-    /// The first rule that is broken.
-    pub fn check(&self, vouched: impl Fn(u32) -> bool) -> Result<(), String> {
-        let mut listed = vec![0_u32; self.blocks.len()];
-        for plane in 0..self.geometry.planes() {
-            let (mut at, mut count) = (self.planes[plane as usize].erased_head, 0);
-            while let Some(block) = at.checked_sub(1) {
-                listed[block as usize] += 1;
-                count += 1;
-                at = self.blocks[block as usize].next;
-                if count > self.geometry.blocks_per_plane || self.state(block) != BlockState::Erased {
-                    return Err(format!("N2: the erased blocks of plane {plane} are no list"));
-                }
-            }
-            if count != self.erased(plane) {
-                return Err(format!("N2: plane {plane} has {count} erased blocks, and counts otherwise"));
-            }
-            for valid in 0..=self.geometry.units_per_block() {
-                let mut at = self.heads[self.head(plane, valid)];
-                while let Some(block) = at.checked_sub(1) {
-                    listed[block as usize] += 1;
-                    let found = &self.blocks[block as usize];
-                    if found.valid != valid
-                        || listed[block as usize] > 1
-                        || self.state(block) != BlockState::Closed
-                    {
-                        return Err(format!("N2: block {block} is in a list where it does not belong"));
-                    }
-                    at = found.next;
-                }
-            }
-        }
-        for block in 0..self.blocks.len() as u32 {
-            let found = &self.blocks[block as usize];
-            let is_listed = matches!(self.state(block), BlockState::Erased | BlockState::Closed);
-            if listed[block as usize] != u32::from(is_listed) {
-                return Err(format!(
-                    "N2: block {block} is {:?} and in no list or too many",
-                    self.state(block)
-                ));
-            }
-            let first = block * self.geometry.units_per_block();
-            let bit = |unit: &u32| self.next_valid(*unit, unit + 1).is_some();
-            if let Some(unit) =
-                (first..first + self.geometry.units_per_block()).find(|unit| vouched(*unit) != bit(unit))
-            {
-                return Err(format!(
-                    "N3: unit {unit} is vouched for: {}, and marked otherwise",
-                    vouched(unit)
-                ));
-            }
-            let valid = (first..first + found.written).filter(bit).count() as u32;
-            if found.written > self.geometry.units_per_block() || valid != found.valid {
-                return Err(format!("N3: block {block} has {valid} valid units and counts {}", found.valid));
-            }
-        }
-        Ok(())
     }
 }

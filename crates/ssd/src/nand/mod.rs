@@ -15,6 +15,12 @@ mod dimensions;
 
 mod lists;
 
+mod pages;
+
+mod ahead;
+
+mod check;
+
 mod owned;
 
 mod timing;

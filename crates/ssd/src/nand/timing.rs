@@ -70,6 +70,7 @@ impl<'s> NandClock<'s> {
     }
 
     /// The plane that is free first.
+    #[inline]
     pub(crate) fn first_free(&self) -> u32 {
         self.tournament[1]
     }
@@ -77,21 +78,27 @@ impl<'s> NandClock<'s> {
     /// To be called whenever the time of a plane has changed.
     #[inline]
     pub(crate) fn changed(&mut self, planes: &[Plane], plane: u32) {
-        let mut node = (self.tournament.len() / 2 + plane as usize) / 2;
-        while node >= 1 {
-            let (left, right) = (self.tournament[2 * node], self.tournament[2 * node + 1]);
-            // Of those that are free at the same time the one that was used less: all get their share.
-            let when = |plane: u32| {
-                let plane = &planes[plane as usize];
-                (plane.free_at, plane.programs)
-            };
-            let is_right = when(right) < when(left);
-            self.tournament[node] = if is_right { right } else { left };
+        // Of those that are free at the same time the one that was used less: all get their share.
+        let when = |plane: u32| {
+            let plane = &planes[plane as usize];
+            u128::from(plane.free_at) << 64 | u128::from(plane.programs)
+        };
+        let mut node = self.tournament.len() / 2 + plane as usize;
+        let (mut first, mut first_when) = (plane, when(plane));
+        while node > 1 {
+            let other = self.tournament[node ^ 1];
+            let other_when = when(other);
+            // Of equals the left one.
+            let is_other = other_when < first_when + u128::from(node as u64 & 1);
+            first = if is_other { other } else { first };
+            first_when = if is_other { other_when } else { first_when };
             node /= 2;
+            self.tournament[node] = first;
         }
     }
 
     /// A page goes over the channel into the register, and into the cells. Returns when it is there.
+    #[inline]
     pub(crate) fn program(&mut self, plane: &mut Plane, channel: u32, not_before: u64) -> u64 {
         let free = &mut self.channels[channel as usize];
         *free = not_before.max(*free) + self.times.page_transfer;
@@ -101,6 +108,7 @@ impl<'s> NandClock<'s> {
     }
 
     /// A page comes from the cells, and `units` of it go over the channel. Returns when they are here.
+    #[inline]
     pub(crate) fn read(&mut self, plane: &mut Plane, channel: u32, not_before: u64, units: u32) -> u64 {
         let loaded = not_before.max(plane.free_at) + self.times.read;
         let free = &mut self.channels[channel as usize];
