@@ -1,0 +1,177 @@
+//! Which fragments are in the sample, and how large a miniature of a cache is.
+
+use crate::config::{
+    BLOCK_BYTES, Config, ConfigError, FRAGMENT_BYTES_MAX, FRAGMENT_BYTES_MIN, Stage, Throttle,
+};
+use crate::geometry::Geometry;
+
+use super::numbers::Numbers;
+use super::{Miniature, SizingConfig, SizingPoint};
+
+/// Of a hash, the bits that say whether a fragment is in a sample: the threshold of one of all fragments.
+const ALL: u64 = 1 << 32;
+
+/// A miniature of fewer fragments says nothing: if there are so many, so many are in it.
+const SLOTS_MIN: u64 = 128;
+
+/// Names a fragment of a volume, of whichever size.
+pub(super) fn key(volume: usize, unit: u64) -> u64 {
+    (volume as u64) << 44 | unit
+}
+
+/// Mixes a key: each bit of it changes about half of all bits.
+#[inline(always)]
+pub(super) fn hash(key: u64) -> u64 {
+    let mixed = (key ^ key >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    mixed ^ mixed >> 32
+}
+
+/// A sample of the fragments of one size: those whose hash is below a threshold (C. A. Waldspurger and others,
+/// "Efficient MRC Construction with SHARDS", FAST 2015, section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sample {
+    /// Of the size of a fragment, in bits.
+    pub(super) shift: u32,
+    pub(super) threshold: u64,
+}
+
+impl Sample {
+    #[inline(always)]
+    pub(super) fn has(self, key: u64) -> bool {
+        hash(key) >> 32 < self.threshold
+    }
+
+    /// Whether one of a request's fragments is in the sample.
+    #[inline(always)]
+    pub(super) fn touches(self, volume: usize, offset: u64, bytes: u64) -> bool {
+        let (first, last) = (offset >> self.shift, (offset + bytes - 1) >> self.shift);
+        self.has(key(volume, first)) || (first < last && self.touches_more(volume, first + 1, last))
+    }
+
+    #[cold]
+    fn touches_more(self, volume: usize, first: u64, last: u64) -> bool {
+        (first..=last).any(|unit| self.has(key(volume, unit)))
+    }
+
+    /// Its share of all fragments.
+    pub(super) fn share(self) -> f64 {
+        self.threshold as f64 / ALL as f64
+    }
+}
+
+/// How large the miniature of a cache is.
+#[derive(Clone, Debug)]
+pub(super) struct Scale {
+    pub(super) point: SizingPoint,
+    pub(super) sample: Sample,
+    /// Fragments that the cache has room for, and its miniature.
+    pub(super) slots: u64,
+    pub(super) sampled: u32,
+}
+
+impl Scale {
+    /// The miniature of a cache with at most so many fragments, and as many as its share of the sample may be.
+    fn of(point: SizingPoint, most: u64, share_max: f64) -> Self {
+        let slots = point.cache_bytes / point.fragment_bytes;
+        let by_share = ((slots as f64 * share_max).round() as u64).max(SLOTS_MIN);
+        let sampled = slots.min(most).min(by_share);
+        let threshold = (u128::from(ALL) * u128::from(sampled)).div_ceil(slots.into()) as u64;
+        let sample = Sample { shift: point.fragment_bytes.trailing_zeros(), threshold };
+        Self { point, sample, slots, sampled: sampled as u32 }
+    }
+
+    /// Numbers of the miniature: what is in it or a candidate, and a quarter more, so that it is not looked
+    /// through too often for those that are free.
+    pub(super) fn numbers(&self, candidates: u32) -> u32 {
+        let kept = self.sampled + candidates + 2;
+        kept + (kept / 4).max(16)
+    }
+
+    /// The configuration of the miniature: what the cache itself has, in proportion.
+    pub(super) fn config(&self, cache: &Config) -> Config {
+        let share = self.sample.share();
+        let throttle = Throttle {
+            stages: cache.throttle.stages.map(|stage| scaled_stage(stage, share)),
+            window_reads: scaled(cache.throttle.window_reads, share, 1000),
+        };
+        let recent = scaled(cache.recent_fragments.into(), share, 1) as u32;
+        let bytes = self.point.fragment_bytes;
+        Config {
+            fragment_bytes: bytes,
+            cache_bytes: u64::from(self.sampled) * bytes,
+            data_offset: 0,
+            volumes: vec![u64::from(self.numbers(recent)) * bytes],
+            population_workers: throttle.stages.iter().map(|stage| stage.workers).max().unwrap_or_default(),
+            throttle,
+            recent_fragments: recent,
+            copy_bytes: bytes,
+            // One request at a time, of one fragment.
+            flights: (bytes / BLOCK_BYTES).div_ceil(64) as u32,
+            shards: 1,
+            map: None,
+            ..cache.clone()
+        }
+    }
+
+    /// Bytes of memory that the miniature takes.
+    fn bytes(&self, cache: &Config) -> Result<u64, ConfigError> {
+        let geometry = self.config(cache).geometry_without_data()?;
+        Ok(Miniature::bytes(&geometry) + Numbers::bytes(geometry.fragments()))
+    }
+}
+
+/// In proportion, but not less than so many, unless there were less.
+fn scaled(value: u64, share: f64, least: u64) -> u64 {
+    ((value as f64 * share).round() as u64).max(least.min(value))
+}
+
+/// As many workers in proportion; and if there is less than one, longer periods.
+fn scaled_stage(stage: Stage, share: f64) -> Stage {
+    let exact = f64::from(stage.workers) * share;
+    let workers = if stage.workers == 0 { 0 } else { (exact.round() as u32).max(1) };
+    let longer = if stage.workers == 0 { 1.0 } else { f64::from(workers) / exact };
+    let period_ms = (f64::from(stage.period_ms) * longer).round().clamp(1.0, 3_600_000.0) as u32;
+    Stage { workers, period_ms, ..stage }
+}
+
+/// The miniatures of all points: as large as memory allows, all of about the same number of fragments.
+pub(super) fn scales(config: &SizingConfig, geometry: &Geometry) -> Result<Vec<Scale>, ConfigError> {
+    let cache = geometry.config();
+    let with = |most: u64| -> Result<(Vec<Scale>, u64), ConfigError> {
+        let all: Vec<Scale> =
+            config.points.iter().map(|point| Scale::of(*point, most, config.share_max)).collect();
+        let bytes = bytes(&all, cache)?;
+        Ok((all, bytes))
+    };
+    let (mut fits, mut not) = (0, 1 << 31);
+    while not - fits > 1 {
+        let most = (fits + not) / 2;
+        if with(most)?.1 <= config.memory_bytes { fits = most } else { not = most }
+    }
+    if fits == 0 {
+        let least = with(1)?.1;
+        let reason = format!("{} bytes have no room for {} miniatures", config.memory_bytes, config.points.len());
+        return Err(ConfigError::new("sizing.memory_bytes", reason, format!("use at least {least}")));
+    }
+    Ok(with(fits)?.0)
+}
+
+/// Half, the whole, twice and four times the room that a cache has, and the other sizes of fragments: those
+/// that have room for a fragment.
+pub(super) fn points(geometry: &Geometry) -> Vec<SizingPoint> {
+    let fragment_bytes = geometry.config().fragment_bytes;
+    let room = u64::from(geometry.slots()) * fragment_bytes;
+    let sizes = [room / 2, room, room.saturating_mul(2), room.saturating_mul(4)];
+    let of_sizes = sizes.map(|cache_bytes| SizingPoint { cache_bytes, fragment_bytes });
+    let fragments = (FRAGMENT_BYTES_MIN.trailing_zeros()..=FRAGMENT_BYTES_MAX.trailing_zeros()).map(|bits| 1 << bits);
+    let others = fragments.filter(|bytes| *bytes != fragment_bytes);
+    let of_fragments = others.map(|fragment_bytes| SizingPoint { cache_bytes: room, fragment_bytes });
+    let all = of_sizes.into_iter().chain(of_fragments);
+    all.filter(|point| point.cache_bytes >= point.fragment_bytes).collect()
+}
+
+/// Bytes of memory that the miniatures take.
+pub(super) fn bytes(scales: &[Scale], cache: &Config) -> Result<u64, ConfigError> {
+    scales.iter().try_fold(0, |bytes, scale| Ok(bytes + scale.bytes(cache)?))
+}
