@@ -1,16 +1,16 @@
 //! A miniature: the fragment cache itself, without devices, of a sample of the fragments.
 
 use crate::cache::Cache;
-use crate::config::{ConfigError, WriteMode};
+use crate::config::{Config, ConfigError};
 use crate::geometry::Geometry;
 use crate::ids::Fragment;
-use crate::jobs::Next;
+use crate::jobs::{Job, Next};
 use crate::read::{Piece, ReadKind};
 use crate::shard::Place;
 
 use super::numbers::Numbers;
+use super::pace::Pace;
 use super::sample::{Scale, key};
-use crate::config::Config;
 
 /// Looks for populations that one request makes good after a pause.
 const LOOKS_MAX: u32 = 64;
@@ -40,6 +40,7 @@ pub(super) struct Miniature {
     numbers: Numbers,
     /// When there may be a population.
     due: u64,
+    pace: Pace,
     reads: u64,
     misses: u64,
 }
@@ -48,7 +49,8 @@ impl Miniature {
     pub(super) fn new(scale: Scale, cache: &Config) -> Result<Self, ConfigError> {
         let geometry = scale.config(cache).geometry_without_data()?;
         let numbers = Numbers::new(geometry.fragments());
-        Ok(Self { scale, cache: Cache::heap(geometry), numbers, due: 0, reads: 0, misses: 0 })
+        let pace = Pace::new(scale.sample.share());
+        Ok(Self { scale, cache: Cache::heap(geometry), numbers, due: 0, pace, reads: 0, misses: 0 })
     }
 
     /// Bytes of memory that a miniature of this geometry takes beside its numbers.
@@ -58,9 +60,9 @@ impl Miniature {
         (region + size_of::<Self>()) as u64
     }
 
-    /// Fragments that are in it.
-    pub(super) fn used(&self) -> u64 {
-        self.cache.statistics().slots_used
+    /// Share of its room that is in use.
+    pub(super) fn filled(&self) -> f64 {
+        self.cache.statistics().slots_used as f64 / f64::from(self.scale.sampled)
     }
 
     pub(super) fn counted(&self) -> Counted {
@@ -68,15 +70,10 @@ impl Miniature {
         Counted { reads: self.reads, misses: self.misses, written }
     }
 
-    /// What can be changed while the cache is used.
-    pub(super) fn follow(&self, mode: WriteMode, populates: bool) {
-        if self.cache.write_mode() != mode {
-            self.cache.set_write_mode(mode);
-        }
-        if (self.cache.population_workers() > 0) != populates {
-            let all = self.cache.geometry().config().population_workers;
-            self.cache.set_population_workers(if populates { all } else { 0 });
-        }
+    /// Its first request comes.
+    pub(super) fn begin(&mut self, of: &Cache, now: u64) {
+        self.due = now;
+        self.pace.begin(super::counted(of), now);
     }
 
     /// A request of the cache, at a time in ns: those of its parts that are in the sample.
@@ -85,9 +82,10 @@ impl Miniature {
         does: Does,
         (volume, offset, bytes): (usize, u64, u64),
         now: u64,
+        of: &Cache,
         pieces: &mut Vec<Piece>,
     ) {
-        self.populate(now);
+        self.populate(now, of);
         let size = self.scale.point.fragment_bytes;
         let (first, last) = (offset / size, (offset + bytes - 1) / size);
         if does == Does::Discard && last - first > u64::from(self.cache.geometry().fragments()) {
@@ -143,26 +141,35 @@ impl Miniature {
     }
 
     /// Does the populations that were due by now, each at its time.
-    fn populate(&mut self, now: u64) {
-        for look in 0..LOOKS_MAX {
-            if self.due > now {
-                return;
-            }
-            let at = if look + 1 == LOOKS_MAX { now } else { self.due };
+    fn populate(&mut self, now: u64, of: &Cache) {
+        if self.due > now {
+            return;
+        }
+        self.cache.set_write_mode(of.write_mode());
+        self.pace.tell(&self.cache, super::counted(of), self.misses);
+        let all = self.cache.geometry().config().population_workers;
+        let workers = if of.population_workers() == 0 { 0 } else { all };
+        let mut looks = 0;
+        while self.due <= now {
+            looks += 1;
+            let at = if looks < LOOKS_MAX { self.due } else { now };
+            let (_, stage) = self.cache.load();
+            self.pace.allow(&self.cache.geometry().config().throttle.stages[stage], at);
             let next = loop {
+                self.cache.set_population_workers(if self.pace.may_begin() { workers } else { 0 });
                 match self.cache.next_population(at) {
-                    Next::Job(job) => self.cache.done(job, Ok(())),
+                    Next::Job(job) => {
+                        if matches!(job, Job::ReadFragment(_)) {
+                            self.pace.begun();
+                        }
+                        self.cache.done(job, Ok(()));
+                    }
                     Next::NotBefore(next) => break next,
                 }
             };
             // A search that has not come to its end goes on a microsecond later.
             self.due = next.max(at.saturating_add(1000));
         }
-    }
-
-    /// When its first request comes.
-    pub(super) fn begin(&mut self, now: u64) {
-        self.due = now;
     }
 
     pub(super) fn check(&self) {
@@ -179,4 +186,3 @@ fn kept(cache: &Cache) -> Vec<bool> {
     cache.candidates().iter().for_each(|(_, offset, _)| kept[(offset / size) as usize] = true);
     kept
 }
-

@@ -24,6 +24,8 @@ mod miniature;
 
 mod numbers;
 
+mod pace;
+
 mod sample;
 
 mod table;
@@ -59,7 +61,7 @@ pub struct SizingConfig {
     /// Most memory in bytes.
     pub memory_bytes: u64,
     /// Largest share of the fragments that is in a sample, above 0 and not above 1: it bounds what is spent of the processor. Where it
-    /// would leave fewer than 128 fragments in a miniature there are so many, or all.
+    /// would leave fewer than 256 fragments in a miniature there are so many, or all.
     pub share_max: f64,
     /// The table is of the last one to two times so many seconds.
     pub window_seconds: u64,
@@ -168,10 +170,8 @@ impl Sizing {
         let now = cache.control().planner.now.get();
         miniatures.move_on(cache, now, self.window_ns);
         let Miniatures { all, pieces, .. } = &mut *miniatures;
-        let (mode, populates) = (cache.write_mode(), cache.population_workers() > 0);
         for miniature in all {
-            miniature.follow(mode, populates);
-            miniature.request(does, request, now, pieces);
+            miniature.request(does, request, now, cache, pieces);
         }
     }
 
@@ -187,7 +187,8 @@ impl Sizing {
 
 impl SizingConfig {
     fn check(&self) -> Result<(), ConfigError> {
-        let refused = |name, reason: String, advice: &str| Err(ConfigError::new(name, reason, advice.to_owned()));
+        let refused =
+            |name, reason: String, advice: &str| Err(ConfigError::new(name, reason, advice.to_owned()));
         if !(self.share_max > 0.0 && self.share_max <= 1.0) {
             let reason = format!("{} is not above 0 and at most 1", self.share_max);
             return refused("sizing.share_max", reason, "use 0.25");
@@ -217,18 +218,14 @@ impl Miniatures {
         self.windows = Some(match self.windows.take() {
             Some([_, before]) => [before, moment],
             None => {
-                self.all.iter_mut().for_each(|miniature| miniature.begin(now));
+                self.all.iter_mut().for_each(|miniature| miniature.begin(cache, now));
                 [self.moment(cache, now), moment]
             }
         });
     }
 
     fn moment(&self, cache: &Cache, at: u64) -> Moment {
-        Moment {
-            at,
-            cache: counted(cache),
-            miniatures: self.all.iter().map(Miniature::counted).collect(),
-        }
+        Moment { at, cache: counted(cache), miniatures: self.all.iter().map(Miniature::counted).collect() }
     }
 }
 

@@ -1,18 +1,20 @@
 //! Which fragments are in the sample, and how large a miniature of a cache is.
 
-use crate::config::{
-    BLOCK_BYTES, Config, ConfigError, FRAGMENT_BYTES_MAX, FRAGMENT_BYTES_MIN, Stage, Throttle,
-};
+use crate::config::{BLOCK_BYTES, Config, ConfigError, FRAGMENT_BYTES_MAX, FRAGMENT_BYTES_MIN};
 use crate::geometry::Geometry;
 
 use super::numbers::Numbers;
 use super::{Miniature, SizingConfig, SizingPoint};
 
+/// 2^64 over the golden ratio. Its multiples are spread so that any run of consecutive numbers has its share of
+/// them below a threshold, to one or two (D. E. Knuth, "The Art of Computer Programming" 3, section 6.4).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Of a hash, the bits that say whether a fragment is in a sample: the threshold of one of all fragments.
 const ALL: u64 = 1 << 32;
 
 /// A miniature of fewer fragments says nothing: if there are so many, so many are in it.
-const SLOTS_MIN: u64 = 128;
+const SLOTS_MIN: u64 = 256;
 
 /// Names a fragment of a volume, of whichever size.
 pub(super) fn key(volume: usize, unit: u64) -> u64 {
@@ -22,7 +24,7 @@ pub(super) fn key(volume: usize, unit: u64) -> u64 {
 /// Mixes a key: each bit of it changes about half of all bits.
 #[inline(always)]
 pub(super) fn hash(key: u64) -> u64 {
-    let mixed = (key ^ key >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (key ^ key >> 31).wrapping_mul(GOLDEN);
     let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     mixed ^ mixed >> 32
 }
@@ -39,7 +41,7 @@ pub(super) struct Sample {
 impl Sample {
     #[inline(always)]
     pub(super) fn has(self, key: u64) -> bool {
-        hash(key) >> 32 < self.threshold
+        key.wrapping_mul(GOLDEN) >> 32 < self.threshold
     }
 
     /// Whether one of a request's fragments is in the sample.
@@ -65,20 +67,22 @@ impl Sample {
 pub(super) struct Scale {
     pub(super) point: SizingPoint,
     pub(super) sample: Sample,
-    /// Fragments that the cache has room for, and its miniature.
-    pub(super) slots: u64,
+    /// Fragments that it has room for.
     pub(super) sampled: u32,
 }
 
 impl Scale {
-    /// The miniature of a cache with at most so many fragments, and as many as its share of the sample may be.
-    fn of(point: SizingPoint, most: u64, share_max: f64) -> Self {
+    /// The miniature of a cache: with `most` fragments at most if the cache has `of`, and as many as its share
+    /// of the sample may be.
+    fn new(point: SizingPoint, most: u64, of: u32, share_max: f64) -> Self {
         let slots = point.cache_bytes / point.fragment_bytes;
         let by_share = ((slots as f64 * share_max).round() as u64).max(SLOTS_MIN);
-        let sampled = slots.min(most).min(by_share);
+        // More of more: between as many of each and the same share of each.
+        let most = (most as f64 * (slots as f64 / of as f64).sqrt()) as u64;
+        let sampled = slots.min(by_share).min(most.max(1));
         let threshold = (u128::from(ALL) * u128::from(sampled)).div_ceil(slots.into()) as u64;
         let sample = Sample { shift: point.fragment_bytes.trailing_zeros(), threshold };
-        Self { point, sample, slots, sampled: sampled as u32 }
+        Self { point, sample, sampled: sampled as u32 }
     }
 
     /// Numbers of the miniature: what is in it or a candidate, and a quarter more, so that it is not looked
@@ -90,20 +94,13 @@ impl Scale {
 
     /// The configuration of the miniature: what the cache itself has, in proportion.
     pub(super) fn config(&self, cache: &Config) -> Config {
-        let share = self.sample.share();
-        let throttle = Throttle {
-            stages: cache.throttle.stages.map(|stage| scaled_stage(stage, share)),
-            window_reads: scaled(cache.throttle.window_reads, share, 1000),
-        };
-        let recent = scaled(cache.recent_fragments.into(), share, 1) as u32;
+        let recent = candidates(cache.recent_fragments, self.sample.share());
         let bytes = self.point.fragment_bytes;
         Config {
             fragment_bytes: bytes,
             cache_bytes: u64::from(self.sampled) * bytes,
             data_offset: 0,
             volumes: vec![u64::from(self.numbers(recent)) * bytes],
-            population_workers: throttle.stages.iter().map(|stage| stage.workers).max().unwrap_or_default(),
-            throttle,
             recent_fragments: recent,
             copy_bytes: bytes,
             // One request at a time, of one fragment.
@@ -121,26 +118,21 @@ impl Scale {
     }
 }
 
-/// In proportion, but not less than so many, unless there were less.
-fn scaled(value: u64, share: f64, least: u64) -> u64 {
-    ((value as f64 * share).round() as u64).max(least.min(value))
-}
-
-/// As many workers in proportion; and if there is less than one, longer periods.
-fn scaled_stage(stage: Stage, share: f64) -> Stage {
-    let exact = f64::from(stage.workers) * share;
-    let workers = if stage.workers == 0 { 0 } else { (exact.round() as u32).max(1) };
-    let longer = if stage.workers == 0 { 1.0 } else { f64::from(workers) / exact };
-    let period_ms = (f64::from(stage.period_ms) * longer).round().clamp(1.0, 3_600_000.0) as u32;
-    Stage { workers, period_ms, ..stage }
+/// Candidates of a miniature. In proportion they would be too few to choose the hottest from; as many as the
+/// cache has would keep their heat for longer. In between the two errors are about the same.
+fn candidates(recent: u32, share: f64) -> u32 {
+    ((f64::from(recent) * share.powf(2.0 / 3.0)).round() as u32).max(1)
 }
 
 /// The miniatures of all points: as large as memory allows, all of about the same number of fragments.
 pub(super) fn scales(config: &SizingConfig, geometry: &Geometry) -> Result<Vec<Scale>, ConfigError> {
     let cache = geometry.config();
     let with = |most: u64| -> Result<(Vec<Scale>, u64), ConfigError> {
-        let all: Vec<Scale> =
-            config.points.iter().map(|point| Scale::of(*point, most, config.share_max)).collect();
+        let all: Vec<Scale> = config
+            .points
+            .iter()
+            .map(|point| Scale::new(*point, most, geometry.slots(), config.share_max))
+            .collect();
         let bytes = bytes(&all, cache)?;
         Ok((all, bytes))
     };
@@ -151,7 +143,8 @@ pub(super) fn scales(config: &SizingConfig, geometry: &Geometry) -> Result<Vec<S
     }
     if fits == 0 {
         let least = with(1)?.1;
-        let reason = format!("{} bytes have no room for {} miniatures", config.memory_bytes, config.points.len());
+        let reason =
+            format!("{} bytes have no room for {} miniatures", config.memory_bytes, config.points.len());
         return Err(ConfigError::new("sizing.memory_bytes", reason, format!("use at least {least}")));
     }
     Ok(with(fits)?.0)
@@ -164,7 +157,8 @@ pub(super) fn points(geometry: &Geometry) -> Vec<SizingPoint> {
     let room = u64::from(geometry.slots()) * fragment_bytes;
     let sizes = [room / 2, room, room.saturating_mul(2), room.saturating_mul(4)];
     let of_sizes = sizes.map(|cache_bytes| SizingPoint { cache_bytes, fragment_bytes });
-    let fragments = (FRAGMENT_BYTES_MIN.trailing_zeros()..=FRAGMENT_BYTES_MAX.trailing_zeros()).map(|bits| 1 << bits);
+    let fragments =
+        (FRAGMENT_BYTES_MIN.trailing_zeros()..=FRAGMENT_BYTES_MAX.trailing_zeros()).map(|bits| 1 << bits);
     let others = fragments.filter(|bytes| *bytes != fragment_bytes);
     let of_fragments = others.map(|fragment_bytes| SizingPoint { cache_bytes: room, fragment_bytes });
     let all = of_sizes.into_iter().chain(of_fragments);

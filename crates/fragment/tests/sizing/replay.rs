@@ -4,25 +4,27 @@ use mezzanine_fragment::{Cache, Config, Next, Sizing, SizingConfig, SizingPoint,
 
 /// A request of the only volume: at a time in ns, of so many bytes at an offset.
 #[derive(Clone, Copy, PartialEq)]
-pub struct Request {
-    pub at: u64,
-    pub is_write: bool,
-    pub offset: u64,
-    pub bytes: u64,
+pub(crate) struct Request {
+    pub(crate) at: u64,
+    pub(crate) is_write: bool,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Requests of a volume of so many bytes.
-pub struct Trace {
-    pub name: &'static str,
-    pub volume_bytes: u64,
-    pub requests: Vec<Request>,
+pub(crate) struct Trace {
+    pub(crate) name: &'static str,
+    pub(crate) volume_bytes: u64,
+    pub(crate) requests: Vec<Request>,
+    /// Whether the cache is told of the time before each request, and not only when there may be a job.
+    pub(crate) is_timed_exactly: bool,
 }
 
 /// What a cache does: hit ratio, bytes written in a day.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Done {
-    pub hit_ratio: f64,
-    pub written_per_day: f64,
+pub(crate) struct Done {
+    pub(crate) hit_ratio: f64,
+    pub(crate) written_per_day: f64,
 }
 
 fn jobs(cache: &Cache, now: u64) -> u64 {
@@ -34,12 +36,16 @@ fn jobs(cache: &Cache, now: u64) -> u64 {
     }
 }
 
-/// Replays a trace; `from` is told when the first request from that time on comes.
+/// Replays a trace; `begins` is called when the first request from a time on comes.
 fn replay(cache: &Cache, trace: &Trace, from: u64, mut begins: impl FnMut()) {
     let (mut due, mut pieces, mut has_begun) = (0, Vec::new(), false);
     for request in &trace.requests {
         while due <= request.at {
             due = jobs(cache, due);
+        }
+        if trace.is_timed_exactly {
+            // There is nothing to do, but the cache knows what time it is.
+            due = jobs(cache, request.at);
         }
         if request.at >= from && !has_begun {
             has_begun = true;
@@ -58,7 +64,7 @@ fn replay(cache: &Cache, trace: &Trace, from: u64, mut begins: impl FnMut()) {
 }
 
 /// What a cache really does from a time on.
-pub fn exact(point: SizingPoint, trace: &Trace, from: u64) -> Done {
+pub(crate) fn exact(point: SizingPoint, trace: &Trace, from: u64) -> Done {
     let mut config = Config::new(point.cache_bytes, &[trace.volume_bytes]);
     config.fragment_bytes = point.fragment_bytes;
     let cache = Cache::heap(config.geometry().unwrap());
@@ -75,7 +81,7 @@ pub fn exact(point: SizingPoint, trace: &Trace, from: u64) -> Done {
 }
 
 /// What is said while a cache is used.
-pub fn estimated(config: &Config, sizing: &SizingConfig, trace: &Trace) -> SizingTable {
+pub(crate) fn estimated(config: &Config, sizing: &SizingConfig, trace: &Trace) -> SizingTable {
     let geometry = config.geometry().unwrap();
     let sizing = Sizing::new(&geometry, sizing).unwrap();
     let cache = Cache::heap(geometry).with_sizing(sizing);
