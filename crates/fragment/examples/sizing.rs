@@ -1,7 +1,8 @@
-//! How a cache would do if it were smaller or larger: `cargo run -p mezzanine-fragment --example sizing [READS]`.
+//! How a cache would do if it were smaller or larger: `cargo run -p mezzanine-fragment --example sizing [READS [GIB]]`.
 //!
-//! A host without devices reads a volume of 64 GiB behind a cache of 8 GiB, 2,000 times a second: areas of
-//! 4 MiB, of which the first of all are read most. Then it asks the cache for the table.
+//! A host without devices reads a volume behind a cache of 8 GiB, or as many as are given, and an eighth of the
+//! volume, 2,000 times a second: areas of 4 MiB, of which the first of all are read most. Then it asks the
+//! cache for the table.
 
 use mezzanine_fragment::{Cache, Config, Next, Sizing, SizingConfig};
 use mezzanine_ground::random::Random;
@@ -11,8 +12,9 @@ const BLOCK: u64 = 8192;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let reads: u64 = std::env::args().nth(1).map_or(Ok(600_000), |text| text.parse())?;
-    let volume: u64 = 64 << 30;
-    let geometry = Config::new(8 << 30, &[volume]).geometry()?;
+    let gib: u64 = std::env::args().nth(2).map_or(Ok(8), |text| text.parse())?;
+    let volume: u64 = 8 * gib << 30;
+    let geometry = Config::new(gib << 30, &[volume]).geometry()?;
     let sizing = Sizing::new(&geometry, &SizingConfig::of(&geometry))?;
     println!("sizing takes {} bytes of memory", sizing.memory_bytes());
     let cache = Cache::heap(geometry).with_sizing(sizing);
