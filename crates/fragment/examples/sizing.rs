@@ -13,7 +13,7 @@ const BLOCK: u64 = 8192;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let reads: u64 = std::env::args().nth(1).map_or(Ok(600_000), |text| text.parse())?;
     let gib: u64 = std::env::args().nth(2).map_or(Ok(8), |text| text.parse())?;
-    let volume: u64 = 8 * gib << 30;
+    let volume: u64 = (8 * gib) << 30;
     let geometry = Config::new(gib << 30, &[volume]).geometry()?;
     let sizing = Sizing::new(&geometry, &SizingConfig::of(&geometry))?;
     println!("sizing takes {} bytes of memory", sizing.memory_bytes());

@@ -1,13 +1,13 @@
 //! Sizing: how the cache would do if it were smaller or larger, or had fragments of another size, while it is
 //! used.
 //!
-//! For each size there is a *miniature*: the fragment cache itself, without devices and data, which gets those
-//! requests that are for a sample of the fragments, and has room for as large a share of them as the cache
-//! would have of all (C. A. Waldspurger, T. Saemundsson, I. Ahmad and N. Park, "Cache Modeling and Optimization using
-//! Miniature Simulations", ATC 2017, section 3). So there is no second policy: fragment table, CLOCK, list of
-//! misses, throttle and copies of writes are the cache's own. A fragment is in the sample if the hash of its
-//! number is below a threshold (the same and others, "Efficient MRC Construction with SHARDS", FAST 2015,
-//! section 3.1); nearly all requests are done with after that.
+//! For each size there is a *miniature*: the fragment cache itself, without devices and data, which gets
+//! those requests that are for a sample of the fragments, and has room for as large a share of them as the
+//! cache would have of all (C. A. Waldspurger, T. Saemundsson, I. Ahmad and N. Park, "Cache Modeling and
+//! Optimization using Miniature Simulations", ATC 2017, section 3). So there is no second policy: fragment
+//! table, CLOCK, list of misses, throttle and copies of writes are the cache's own. A fragment is in the
+//! sample if the hash of its number is below a threshold (the same and others, "Efficient MRC Construction
+//! with SHARDS", FAST 2015, section 3.1); nearly all requests of a large cache are done with after that.
 //!
 //! What a miniature counts is of a share of the fragments, so misses and bytes of all are as many times more.
 //! Misses of the sample are set against the reads of all, and not against those of the sample: a fragment
@@ -60,15 +60,16 @@ pub struct SizingConfig {
     pub points: Vec<SizingPoint>,
     /// Most memory in bytes.
     pub memory_bytes: u64,
-    /// Largest share of the fragments that is in a sample, above 0 and not above 1: it bounds what is spent of the processor. Where it
-    /// would leave fewer than 256 fragments in a miniature there are so many, or all.
+    /// Largest share of the fragments that is in a sample, above 0 and not above 1: it bounds what is spent
+    /// of the processor. Where it would leave fewer than 256 fragments in a miniature there are so many, or
+    /// all.
     pub share_max: f64,
     /// The table is of the last one to two times so many seconds.
     pub window_seconds: u64,
 }
 
 impl SizingConfig {
-    /// Half, the whole, twice and four times the cache's size, and its size with all other sizes of fragments;
+    /// Half, the whole, twice and four times the cache's size, and that with the other sizes of fragments;
     /// in a MiB, of a quarter of the fragments at most, over the last one to two hours.
     pub fn of(geometry: &Geometry) -> Self {
         Self {

@@ -86,7 +86,6 @@ impl Numbers {
     /// Where the index has the key, or has room for it.
     fn place_of(&self, key: u64) -> usize {
         let mask = self.index.len() - 1;
-        // The upper half says whether the fragment is in the sample.
         let mut place = hash(key) as usize & mask;
         while self.index[place] != 0 && self.keys[self.index[place] as usize - 1] != key {
             place = (place + 1) & mask;

@@ -1,5 +1,5 @@
-//! How fast a miniature is populated: its throttle is the cache's own, with the same periods; what it goes by,
-//! and how many populations it may begin, are made up here.
+//! How fast a miniature is populated: its throttle is the cache's own, with the same periods; what that goes
+//! by, and how many populations may begin, is decided here.
 //!
 //! *Misses.* The stage of the throttle depends on the misses of the last thousand reads. A sample has too few
 //! reads in this time, so the miniature is told of the cache's own, moved by what it has had more or less

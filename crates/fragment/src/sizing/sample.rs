@@ -6,11 +6,11 @@ use crate::geometry::Geometry;
 use super::numbers::Numbers;
 use super::{Miniature, SizingConfig, SizingPoint};
 
-/// 2^64 over the golden ratio. Its multiples are spread so that any run of consecutive numbers has its share of
-/// them below a threshold, to one or two (D. E. Knuth, "The Art of Computer Programming" 3, section 6.4).
+/// 2^64 over the golden ratio. Its multiples are spread so that any run of consecutive numbers has its share
+/// of them below a threshold, to one or two (D. E. Knuth, "The Art of Computer Programming" 3, section 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Of a hash, the bits that say whether a fragment is in a sample: the threshold of one of all fragments.
+/// The threshold of a sample of all fragments.
 const ALL: u64 = 1 << 32;
 
 /// A miniature of fewer fragments says nothing: if there are so many, so many are in it.
@@ -29,8 +29,9 @@ pub(super) fn hash(key: u64) -> u64 {
     mixed ^ mixed >> 32
 }
 
-/// A sample of the fragments of one size: those whose hash is below a threshold (C. A. Waldspurger and others,
-/// "Efficient MRC Construction with SHARDS", FAST 2015, section 3.1).
+/// A sample of the fragments of one size: those whose hash is below a threshold (C. A. Waldspurger and
+/// others, "Efficient MRC Construction with SHARDS", FAST 2015, section 3.1). The hash keeps an order that
+/// spreads neighbours evenly, so that tables and indexes have their share in the sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sample {
     /// Of the size of a fragment, in bits.
@@ -72,8 +73,8 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// The miniature of a cache: with `most` fragments at most if the cache has `of`, and as many as its share
-    /// of the sample may be.
+    /// The miniature of a cache: of `most` fragments at most if the cache has `of`, and of no larger a share
+    /// than is allowed.
     fn new(point: SizingPoint, most: u64, of: u32, share_max: f64) -> Self {
         let slots = point.cache_bytes / point.fragment_bytes;
         let by_share = ((slots as f64 * share_max).round() as u64).max(SLOTS_MIN);
@@ -124,7 +125,7 @@ fn candidates(recent: u32, share: f64) -> u32 {
     ((f64::from(recent) * share.powf(2.0 / 3.0)).round() as u32).max(1)
 }
 
-/// The miniatures of all points: as large as memory allows, all of about the same number of fragments.
+/// The miniatures of all points: as large as memory allows.
 pub(super) fn scales(config: &SizingConfig, geometry: &Geometry) -> Result<Vec<Scale>, ConfigError> {
     let cache = geometry.config();
     let with = |most: u64| -> Result<(Vec<Scale>, u64), ConfigError> {
@@ -136,7 +137,8 @@ pub(super) fn scales(config: &SizingConfig, geometry: &Geometry) -> Result<Vec<S
         let bytes = bytes(&all, cache)?;
         Ok((all, bytes))
     };
-    let (mut fits, mut not) = (0, 1 << 31);
+    // More would be a GiB.
+    let (mut fits, mut not) = (0, 1 << 24);
     while not - fits > 1 {
         let most = (fits + not) / 2;
         if with(most)?.1 <= config.memory_bytes { fits = most } else { not = most }
