@@ -11,6 +11,7 @@ use crate::geometry::Geometry;
 use crate::ids::{CacheId, FlightNumber, Fragment};
 use crate::planted::{self, Bug};
 use crate::shard::{Entry, Shard};
+use crate::sizing::Sizing;
 use crate::statistics::{Counters, Event, Statistics};
 
 /// Names the process in locks: one process has the cache.
@@ -21,6 +22,7 @@ pub struct Cache {
     pub(crate) region: Region,
     pub(crate) geometry: Geometry,
     pub(crate) id: CacheId,
+    sizing: Option<Box<Sizing>>,
 }
 
 impl Cache {
@@ -64,10 +66,22 @@ impl Cache {
         region.place::<Entry>(layout.entries, geometry.fragments() as usize);
         region.place::<Flight>(layout.flights, config.flights as usize);
         region.place::<Stripe>(layout.thread_counters, STRIPES + 1);
-        let cache = Self { region, geometry, id: CacheId::new() };
+        let cache = Self { region, geometry, id: CacheId::new(), sizing: None };
         cache.set_write_mode(cache.geometry.config().write_mode);
         cache.set_population_workers(cache.geometry.config().population_workers);
         cache
+    }
+
+    /// The same cache, which feeds `sizing` with its requests from now on.
+    #[must_use]
+    pub fn with_sizing(self, sizing: Sizing) -> Self {
+        Self { sizing: Some(Box::new(sizing)), ..self }
+    }
+
+    /// What is fed with the cache's requests to say how it would do at other sizes, if that was asked for.
+    #[inline]
+    pub fn sizing(&self) -> Option<&Sizing> {
+        self.sizing.as_deref()
     }
 
     /// The sizes of the cache.

@@ -75,6 +75,9 @@ impl Cache {
             }
         }
         self.check_workers();
+        if let Some(sizing) = self.sizing() {
+            sizing.check();
+        }
     }
 
     fn check_flight(&self, number: FlightNumber, fragment: Fragment, slot: Slot) {

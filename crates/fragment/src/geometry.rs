@@ -83,6 +83,16 @@ impl Config {
     /// # Errors
     /// Names the parameter that cannot be used, the reason and what to do.
     pub fn geometry(&self) -> Result<Geometry, ConfigError> {
+        self.geometry_with(true)
+    }
+
+    /// The same without the memory that data lie in: for a cache whose requests are all hollow, and whose
+    /// jobs are done without a look at what they carry.
+    pub(crate) fn geometry_without_data(&self) -> Result<Geometry, ConfigError> {
+        self.geometry_with(false)
+    }
+
+    fn geometry_with(&self, data: bool) -> Result<Geometry, ConfigError> {
         self.check()?;
         let slots = self.cache_bytes.saturating_sub(self.data_offset) / self.fragment_bytes;
         if slots == 0 {
@@ -110,7 +120,7 @@ impl Config {
         self.check_map(slots)?;
         let mut geometry =
             Geometry { config: self.clone(), slots: slots as u32, first_of, layout: Layout::default() };
-        geometry.layout = Layout::compute(&geometry).ok_or_else(|| {
+        geometry.layout = Layout::compute(&geometry, data).ok_or_else(|| {
             let reason = "what has to be in memory is more than this machine can address".to_owned();
             ConfigError::new("cache_bytes", reason, "use larger fragments".into())
         })?;
@@ -135,8 +145,8 @@ impl Config {
 }
 
 impl Layout {
-    /// `None` if it is more than an address can name.
-    fn compute(geometry: &Geometry) -> Option<Self> {
+    /// `None` if it is more than an address can name. `data`: with buffers for populations and copies.
+    fn compute(geometry: &Geometry, data: bool) -> Option<Self> {
         let config = &geometry.config;
         let mut next = 0usize;
         let mut take = |bytes: usize, alignment: usize| {
@@ -147,6 +157,7 @@ impl Layout {
         let slots = geometry.slots as usize;
         let copy_blocks = (config.copy_bytes / BLOCK_BYTES) as usize;
         let workers = config.population_workers as usize;
+        let data_bytes = |bytes: usize| if data { bytes } else { 0 };
         let mut layout = Self {
             control: take(size_of::<Control>(), 64)?,
             thread_counters: take((STRIPES + 1) * size_of::<Stripe>(), 64)?,
@@ -160,8 +171,8 @@ impl Layout {
             map_blocks: take(geometry.map_blocks() as usize * size_of::<MapBlock>(), 64)?,
             volume_flushes: take(config.volumes.len() * size_of::<VolumeFlushes>(), 64)?,
             map_buffers: take(geometry.map_buffers() * MAP_BLOCK_BYTES as usize, REGION_ALIGNMENT)?,
-            population: take(workers * config.fragment_bytes as usize, REGION_ALIGNMENT)?,
-            copies: take(config.copy_bytes as usize, REGION_ALIGNMENT)?,
+            population: take(data_bytes(workers * config.fragment_bytes as usize), REGION_ALIGNMENT)?,
+            copies: take(data_bytes(config.copy_bytes as usize), REGION_ALIGNMENT)?,
             bytes: 0,
         };
         layout.bytes = next.checked_next_multiple_of(REGION_ALIGNMENT)?;

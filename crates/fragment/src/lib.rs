@@ -162,6 +162,8 @@ mod memory;
 
 mod statistics;
 
+mod sizing;
+
 mod check;
 
 pub mod planted;
@@ -180,6 +182,7 @@ pub use map::{FlushToken, Health};
 pub use mezzanine_ground::region::{REGION_ALIGNMENT, Region};
 pub use read::{PIECES_MAX, Piece, ReadKind, Source};
 pub use recovery::{Recovered, Recovery};
+pub use sizing::{Sizing, SizingConfig, SizingPoint, SizingRow, SizingTable};
 pub use statistics::Statistics;
 pub use throttle::Load;
 pub use write::WriteToken;

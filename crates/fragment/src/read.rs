@@ -104,6 +104,9 @@ impl Cache {
             self.count(Event::ReadMiss);
             return Ok(ReadKind::Miss);
         }
+        if let Some(sizing) = self.sizing() {
+            sizing.read(self, volume, offset, bytes);
+        }
         for part in self.geometry.parts(volume, offset, bytes) {
             if self.read_part(volume, &part, &mut plan) {
                 self.note_miss(part.fragment);

@@ -19,6 +19,9 @@ pub(crate) struct Window {
     misses_before: Word,
     reads: Word,
     misses: Word,
+    /// What a cache is told of reads and misses that gets a sample of them only; 0 of others, which count.
+    told_reads: Word,
+    told_misses: Word,
 }
 shared!(Window);
 
@@ -59,6 +62,16 @@ impl Cache {
     }
 }
 
+impl Cache {
+    /// How many reads and misses there are to be thought of, for a cache that gets a sample of them only:
+    /// since its beginning, so neither falls.
+    pub(crate) fn tell_load(&self, reads: u64, misses: u64) {
+        let window = &self.lock_planner().planner.window;
+        window.told_reads.raise(reads);
+        window.told_misses.raise(misses);
+    }
+}
+
 impl LockedPlanner<'_> {
     /// The stage that holds.
     pub(crate) fn stage(&self) -> Stage {
@@ -70,9 +83,14 @@ impl LockedPlanner<'_> {
     fn load(&self, moves: bool) -> Load {
         let geometry = &self.cache.geometry;
         let sums = sums(&self.cache.region);
-        let misses = sums[Event::ReadPartial as usize] + sums[Event::ReadMiss as usize];
-        let reads = sums[Event::ReadHit as usize] + misses;
         let window = &self.planner.window;
+        let (reads, misses) = match window.told_reads.get() {
+            0 => {
+                let misses = sums[Event::ReadPartial as usize] + sums[Event::ReadMiss as usize];
+                (sums[Event::ReadHit as usize] + misses, misses)
+            }
+            told => (told, window.told_misses.get()),
+        };
         let is_full = reads - window.reads.get() >= geometry.config().throttle.window_reads;
         let before = if is_full {
             (&window.reads, &window.misses)

@@ -114,6 +114,9 @@ impl Cache {
             let (cache, flights) = (self.id, None);
             return Ok(WriteToken { cache, volume, offset, bytes, flights, waits_for: 0, is_past: true });
         }
+        if let Some(sizing) = self.sizing() {
+            sizing.changed(self, volume, offset, bytes, matches!(contents, Contents::Discarded));
+        }
         let mut all = Chain::default();
         let (mut at, mut waits_for) = (0, 0);
         for part in self.geometry.parts(volume, offset, bytes) {
