@@ -1045,6 +1045,8 @@ mezzanine_ground::planted_bugs! {
         UnreadZoneHeadForgotten,
         /// The same, if it is rotten.
         RottenZoneHeadPassed,
+        /// Zones that crashes have left in part stay so, however many the device allows. (The volume's part.)
+        LeftZonesUnfinished,
     }
 }
 

@@ -86,7 +86,11 @@ pub(crate) struct Queue<'s> {
     by_length: StrengthReducedU64,
 }
 
-impl Queue<'_> {
+impl<'s> Queue<'s> {
+    pub(crate) fn new(done: &'s mut [u64], by_length: StrengthReducedU64) -> Self {
+        Self { done, by_length }
+    }
+
     /// When the command is complete that came a queue's length before this one; to be replaced by when this
     /// one is.
     #[inline]
@@ -213,7 +217,7 @@ impl Layout {
         let clock = NandClock::new(times, channels, tournament);
         Parts {
             words,
-            queue: Queue { done: queue, by_length: self.by_queue },
+            queue: Queue::new(queue, self.by_queue),
             ftl: Ftl { config: &config.ftl, array, clock, map, frames, journal, counters, record: None },
         }
     }
