@@ -121,7 +121,7 @@ impl Shared {
                 done.flushes.extend(self.flush_begin(volume).map(|token| (number, token)));
                 Request::Flush
             }
-            Request::Append { .. } | Request::Reset { .. } => {
+            Request::Append { .. } | Request::Reset { .. } | Request::Finish { .. } => {
                 return Err(request.unsupported(self.backing(volume).describe()));
             }
         };

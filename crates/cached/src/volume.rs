@@ -61,7 +61,9 @@ impl Device for CachedVolume {
             Request::WriteThrough { offset, buf } => shared.write(volume, offset, buf, true),
             Request::Discard { offset, len } => shared.discard(volume, offset, len),
             Request::Flush => shared.flush(volume),
-            Request::Append { .. } | Request::Reset { .. } => Err(request.unsupported(self.describe())),
+            Request::Append { .. } | Request::Reset { .. } | Request::Finish { .. } => {
+                Err(request.unsupported(self.describe()))
+            }
         };
         result.inspect_err(|_| count(&shared.volumes[volume].failed))
     }

@@ -342,7 +342,14 @@ fn devices_that_do_not_fit_are_refused() {
         assert_eq!(start(memory(flash), vec![Some(memory(other))]), Some(CachedErrorKind::Length));
     }
     assert_eq!(start(memory(flash), vec![]), Some(CachedErrorKind::Volumes));
-    let zones = Zones { zone_len: 1 << 20, zone_capacity: 1 << 20, count: 8, conventional: 0, open_max: 0 };
+    let zones = Zones {
+        zone_len: 1 << 20,
+        zone_capacity: 1 << 20,
+        count: 8,
+        conventional: 0,
+        open_max: 0,
+        active_max: 0,
+    };
     let zoned = MemoryDevice::zoned(&mezzanine_device::memory::Power::new(), "zoned", zones);
     assert_eq!(start(Arc::new(zoned), vec![Some(memory(disk))]), Some(CachedErrorKind::Zoned));
 }

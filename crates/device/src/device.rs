@@ -15,8 +15,9 @@
 //!    own calls: those that share a descriptor ask for one of their own ([`Device::flush_apart`]).
 //! 6. Overlapping writes in flight at the same time leave any mixture of the two.
 //! 7. A zone that is no conventional one is written front to back and reset as a whole (see `zones`). A power
-//!    cut leaves of what happened to a zone since the flush a part from its beginning: some of its resets and
-//!    writes, the last of them perhaps in part, and none after one that is lost.
+//!    cut leaves of what happened to a zone since the flush a part from its beginning: some of its resets,
+//!    writes and finishes, the last of them perhaps in part, and none after one that is lost. Where that
+//!    leaves more zones written in part than the device allows, it has finished some of them itself.
 
 use std::ops::Range;
 
@@ -83,6 +84,12 @@ pub enum Request<'a> {
         /// First byte of the zone.
         zone: u64,
     },
+    /// Ends a zone that is written in part: it is full from then on, until it is reset, and none of those that
+    /// the device counts (see [`Zones`]). For zoned devices.
+    Finish {
+        /// First byte of the zone.
+        zone: u64,
+    },
     /// Makes durable whatever had completed before the batch was submitted.
     Flush,
     /// Gives up the contents of a range: it reads as anything (files: zeros) until written again.
@@ -102,6 +109,7 @@ impl Request<'_> {
             Self::Write { .. } | Self::WriteThrough { .. } => "write",
             Self::Append { .. } => "append to",
             Self::Reset { .. } => "reset a zone of",
+            Self::Finish { .. } => "finish a zone of",
             Self::Flush => "flush",
             Self::Discard { .. } => "discard from",
         }
@@ -116,7 +124,7 @@ impl Request<'_> {
                 Some((*offset, buf.len() as u64))
             }
             Self::Append { zone, buf, .. } => Some((*zone, buf.len() as u64)),
-            Self::Reset { zone } => Some((*zone, 0)),
+            Self::Reset { zone } | Self::Finish { zone } => Some((*zone, 0)),
             Self::Discard { offset, len } => Some((*offset, *len)),
             Self::Flush => None,
         }
@@ -138,6 +146,7 @@ impl Request<'_> {
             Self::WriteThrough { .. } => error.advise("write and flush"),
             Self::Append { .. } => error.advise("write at an offset"),
             Self::Reset { .. } => error.advise("it has no zones: write over what is there"),
+            Self::Finish { .. } => error.advise("it has no zones: leave the rest as it is"),
             Self::Discard { .. } => error.advise("leave the range as it is, or write zeros"),
             Self::Read { .. } | Self::Write { .. } | Self::Flush => error,
         }
@@ -245,6 +254,14 @@ pub trait Device: Send + Sync {
     /// As of [`Self::write_at`]; `Unsupported` without zones.
     fn reset_zone(&self, zone: u64) -> Result<(), DeviceError> {
         self.run_one(Request::Reset { zone })
+    }
+
+    /// Ends the zone that begins at byte `zone`: it is full, whatever was written to it.
+    ///
+    /// # Errors
+    /// As of [`Self::write_at`]; `Unsupported` without zones.
+    fn finish_zone(&self, zone: u64) -> Result<(), DeviceError> {
+        self.run_one(Request::Finish { zone })
     }
 
     /// What the device says of the zone that `offset` lies in.

@@ -22,6 +22,8 @@ pub enum DeviceErrorKind {
     /// A zone is written front to back, up to its capacity: this write begins elsewhere, does not fit, or
     /// lies in two zones; or what was to be reset is no zone.
     ZoneOrder,
+    /// The device has as many zones that are written in part, or written to at once, as it allows.
+    ZoneLimit,
     /// The device cannot do this at all.
     Unsupported,
     /// The power of a simulated device is off.
@@ -55,6 +57,7 @@ impl DeviceErrorKind {
             Self::Misaligned => "the request is not aligned to the block size",
             Self::OutOfRange => "the request lies outside the device",
             Self::ZoneOrder => "a zone is written from its write pointer on, and reset as a whole",
+            Self::ZoneLimit => "as many zones are in use as it allows: finish or reset one of them first",
             Self::Unsupported => "the device does not support this",
             Self::PoweredOff => "the device has no power",
             Self::Busy => "it is already open elsewhere",

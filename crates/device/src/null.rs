@@ -35,7 +35,9 @@ impl Device for NullDevice {
                 buf.fill(0);
                 Ok(())
             }
-            Request::Append { .. } | Request::Reset { .. } => Err(request.unsupported(self.describe())),
+            Request::Append { .. } | Request::Reset { .. } | Request::Finish { .. } => {
+                Err(request.unsupported(self.describe()))
+            }
             _ => Ok(()),
         };
         batch.iter_mut().map(carry_out).collect()

@@ -21,8 +21,12 @@ pub struct Zones {
     pub count: u64,
     /// How many of them are conventional.
     pub conventional: u64,
-    /// How many zones may be open for writing at once; 0 when there is no limit.
+    /// How many zones may be written to at once; 0 when there is no limit. Devices make room by themselves
+    /// where nothing is under way.
     pub open_max: u32,
+    /// How many zones may be written in part, neither empty nor full, at a time (*active* ones); 0 when there
+    /// is no limit.
+    pub active_max: u32,
 }
 
 impl Zones {
@@ -39,6 +43,11 @@ impl Zones {
     /// Bytes at the beginning of the device that are written anywhere.
     pub fn conventional_len(&self) -> u64 {
         self.conventional * self.zone_len
+    }
+
+    /// Whether the device limits how many zones are in use.
+    pub fn are_limited(&self) -> bool {
+        self.open_max > 0 || self.active_max > 0
     }
 
     /// Whether a zone that `offset` lies in is written front to back.
@@ -66,6 +75,11 @@ impl Zone {
         self.start + self.written
     }
 
+    /// Whether it is written in part: one of those whose number a device may limit.
+    pub fn is_active(&self) -> bool {
+        !self.conventional && self.written > 0 && self.written < self.capacity
+    }
+
     /// The bytes of the device that it has.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.capacity
@@ -79,36 +93,96 @@ pub fn write_pointer(device: &dyn Device, offset: u64) -> Option<u64> {
     (!zone.conventional).then(|| zone.write_pointer())
 }
 
+/// A zone that a row of writes begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ZoneBegun {
+    /// Its first byte.
+    pub zone: u64,
+    /// First byte of the zone that is left for it, and not written to any more before it is reset.
+    pub left: Option<u64>,
+}
+
 /// Resets these zones, and then writes: what a job says that may be carried out again when the process that
 /// had it has died. What that one has written already of these bytes is left as it is.
 ///
 /// Each write lies in one zone. A device without zones, which takes writes anywhere, is written to all the
-/// same, and so are conventional zones, which have nothing to reset.
+/// same, and so are conventional zones, which have nothing to reset. Where the device limits how many zones
+/// are in use, one is written after the other, and the zone before is finished first if it is not full.
 ///
 /// # Errors
 /// The first of the device.
 pub fn reset_and_write<'b>(
     device: &dyn Device,
-    resets: impl IntoIterator<Item = u64>,
+    begun: impl IntoIterator<Item = ZoneBegun>,
     writes: impl IntoIterator<Item = (u64, &'b [u8])>,
 ) -> Result<(), DeviceError> {
     let zones = device.capabilities().zones;
-    let is_sequential = |zone: &u64| zones.is_some_and(|zones| zones.is_sequential(*zone));
-    let mut resets: Vec<_> =
-        resets.into_iter().filter(is_sequential).map(|zone| Request::Reset { zone }).collect();
+    let is_sequential = |zone: u64| zones.is_some_and(|zones| zones.is_sequential(zone));
+    let begun: Vec<ZoneBegun> = begun.into_iter().filter(|begun| is_sequential(begun.zone)).collect();
+    let mut resets: Vec<_> = begun.iter().map(|begun| Request::Reset { zone: begun.zone }).collect();
     if !resets.is_empty() {
         device.run(&mut resets).into_iter().collect::<Result<(), _>>()?;
     }
     let mut requests = Vec::new();
     for (offset, buf) in writes {
         let mut written = 0;
-        if zones.is_some_and(|zones| zones.is_sequential(offset)) {
+        if is_sequential(offset) {
             let pointer = device.zone_at(offset)?.write_pointer();
             written = pointer.saturating_sub(offset).min(buf.len() as u64);
+        }
+        let left = begun.iter().find(|begun| begun.zone == offset).and_then(|begun| begun.left);
+        if zones.is_some_and(|zones| zones.are_limited()) {
+            device.run(&mut requests).into_iter().collect::<Result<(), _>>()?;
+            requests.clear();
+            left.map_or(Ok(()), |left| finish_if_active(device, left))?;
         }
         if written < buf.len() as u64 || buf.is_empty() {
             requests.push(Request::Write { offset: offset + written, buf: &buf[written as usize..] });
         }
     }
     device.run(&mut requests).into_iter().collect()
+}
+
+/// Finishes the zone that `offset` lies in if it is written in part.
+fn finish_if_active(device: &dyn Device, offset: u64) -> Result<(), DeviceError> {
+    let zone = device.zone_at(offset)?;
+    if zone.is_active() { device.finish_zone(zone.start) } else { Ok(()) }
+}
+
+/// Finishes the zones before byte `end` that are written in part, but for that which begins at byte `kept`:
+/// what crashes have left, so that it does not count among the zones that the device allows to be in use. Does
+/// nothing where it allows any number.
+///
+/// # Errors
+/// The first of the device.
+pub fn finish_all_but(device: &dyn Device, kept: Option<u64>, end: u64) -> Result<(), DeviceError> {
+    each_active(
+        device,
+        end,
+        |zone| if Some(zone.start) == kept { Ok(()) } else { device.finish_zone(zone.start) },
+    )
+}
+
+/// Resets the zones before byte `end` that are written in part, whose contents nobody needs, where the device
+/// limits how many there are.
+///
+/// # Errors
+/// The first of the device.
+pub fn reset_active(device: &dyn Device, end: u64) -> Result<(), DeviceError> {
+    each_active(device, end, |zone| device.reset_zone(zone.start))
+}
+
+fn each_active(
+    device: &dyn Device,
+    end: u64,
+    mut see: impl FnMut(Zone) -> Result<(), DeviceError>,
+) -> Result<(), DeviceError> {
+    let Some(zones) = device.capabilities().zones.filter(Zones::are_limited) else { return Ok(()) };
+    for number in zones.conventional..zones.count.min(end.div_ceil(zones.zone_len)) {
+        let zone = device.zone_at(number * zones.zone_len)?;
+        if zone.is_active() {
+            see(zone)?;
+        }
+    }
+    Ok(())
 }

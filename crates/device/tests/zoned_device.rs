@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mezzanine_device::zones::{reset_and_write, write_pointer};
+use mezzanine_device::zones::{ZoneBegun, finish_all_but, reset_and_write, write_pointer};
 use mezzanine_device::{
     AlignedBuf, Capabilities, Device, DeviceError, DeviceErrorKind, DirectIo, FileDevice, IoEngine,
     OpenOptions, Request, Zones,
@@ -86,7 +86,9 @@ fn a_zoned_block_device() {
         a_zone_is_written_at_its_write_pointer_and_reset_as_a_whole(&device);
         a_batch_is_written_in_its_order(&device);
         a_job_may_be_repeated(&device);
+        a_zone_that_is_finished_takes_no_more(&device);
     }
+    no_more_zones_are_begun_than_the_device_allows(&open(&path, IoEngine::Auto));
     what_cannot_be_done_is_said(&path);
     let before = {
         let device = open(&path, IoEngine::Auto);
@@ -110,9 +112,8 @@ fn its_zones_are_those_of_the_kernel(path: &Path) {
     assert_eq!(zones.zone_len, queue(path, "chunk_sectors") * 512);
     assert_eq!(zones.count, queue(path, "nr_zones"));
     assert_eq!(len, zones.count * zones.zone_len);
-    let limits = [queue(path, "max_open_zones"), queue(path, "max_active_zones")];
-    let limit = limits.into_iter().filter(|limit| *limit > 0).min().unwrap_or(0);
-    assert_eq!(u64::from(zones.open_max), limit);
+    let limits = [zones.open_max, zones.active_max].map(u64::from);
+    assert_eq!(limits, [queue(path, "max_open_zones"), queue(path, "max_active_zones")]);
     assert!(zones.conventional > 0 && zones.count > zones.conventional + 2, "the test needs some of both");
     for number in 0..zones.count {
         let zone = device.zone_at(number * zones.zone_len + zones.zone_len - 1).unwrap();
@@ -223,11 +224,54 @@ fn a_job_may_be_repeated(device: &FileDevice) {
     device.write_at(&blocks(5, 3), second).unwrap();
     for _ in 0..2 {
         let writes = [(end - 2 * BLOCK, &bytes[..]), (second, &bytes[..])];
-        reset_and_write(device, [0, second], writes).unwrap();
+        let begun = [(0, None), (second, Some(first))].map(|(zone, left)| ZoneBegun { zone, left });
+        reset_and_write(device, begun, writes).unwrap();
         assert_eq!(heads(device, end - 3 * BLOCK, 3), [1, 2, 2]);
         assert_eq!(heads(device, second, 2), [2, 2]);
         assert_unwritten(&heads(device, second + 2 * BLOCK, 4));
     }
+}
+
+fn a_zone_that_is_finished_takes_no_more(device: &FileDevice) {
+    let zones = zones(device);
+    let zone = emptied(device, 0);
+    device.write_at(&blocks(2, 5), zone).unwrap();
+    device.finish_zone(zone).unwrap();
+    assert_eq!(device.zone_at(zone).unwrap().written, zones.zone_capacity);
+    assert_eq!(heads(device, zone, 2), [5, 5]);
+    assert_eq!(kind(device.write_at(&blocks(1, 6), zone + 2 * BLOCK)), DeviceErrorKind::ZoneOrder);
+    // Once more changes nothing.
+    device.finish_zone(zone).unwrap();
+    for nowhere in [0, zone + BLOCK] {
+        assert_eq!(kind(device.finish_zone(nowhere)), DeviceErrorKind::ZoneOrder);
+    }
+    device.reset_zone(zone).unwrap();
+    device.write_at(&blocks(1, 7), zone).unwrap();
+    assert_eq!(heads(device, zone, 1), [7]);
+}
+
+/// Where there is a limit: one zone more is refused, and taken when another one is finished.
+fn no_more_zones_are_begun_than_the_device_allows(device: &FileDevice) {
+    let zones = zones(device);
+    let (limit, sequential) = (u64::from(zones.active_max), zones.count - zones.conventional);
+    // One of them may be read-only.
+    if limit == 0 || limit + 2 > sequential {
+        println!("it allows {limit} of {sequential} zones to be written in part");
+        return;
+    }
+    let all: Vec<u64> = (0..=limit).map(|number| emptied(device, number)).collect();
+    for zone in &all[..limit as usize] {
+        device.write_at(&blocks(1, 1), *zone).unwrap();
+    }
+    let error = device.write_at(&blocks(1, 2), all[limit as usize]).unwrap_err();
+    assert_eq!(error.kind(), DeviceErrorKind::ZoneLimit, "{error}");
+    device.finish_zone(all[0]).unwrap();
+    device.write_at(&blocks(1, 2), all[limit as usize]).unwrap();
+    finish_all_but(device, Some(all[1]), device.len()).unwrap();
+    let written = |zone: &u64| device.zone_at(*zone).unwrap().written;
+    let full = zones.zone_capacity;
+    assert_eq!((written(&all[0]), written(&all[1]), written(&all[limit as usize])), (full, BLOCK, full));
+    all.iter().for_each(|zone| device.reset_zone(*zone).unwrap());
 }
 
 fn what_cannot_be_done_is_said(path: &Path) {

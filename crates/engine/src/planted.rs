@@ -6,29 +6,8 @@
 //! constant `false` and every point nothing. Where each is found, and after how many power cuts, is in
 //! `docs/planted-bugs.md`.
 
-macro_rules! bugs {
-    ($($invariant:literal: { $($(#[$doc:meta])+ $bug:ident,)+ })+) => {
-        /// A rule of the engine, or of the volume, that a test can take out.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug {
-            $($($(#[$doc])+ $bug,)+)+
-        }
-
-        impl Bug {
-            /// Every switch, in the order of the invariants.
-            pub const ALL: &[Self] = &[$($(Self::$bug,)+)+];
-
-            /// The durability invariant that the switch breaks.
-            pub const fn invariant(self) -> u32 {
-                match self {
-                    $($(Self::$bug)|+ => $invariant,)+
-                }
-            }
-        }
-    };
-}
-
-bugs! {
+mezzanine_ground::planted_bugs! {
+    /// A rule of the engine, or of the volume, that a test can take out.
     2: {
         /// A clean offer enters although the page was written since the miss.
         StaleOfferAdmitted,
@@ -1086,65 +1065,9 @@ bugs! {
         UnreadZoneHeadForgotten,
         /// The same, if it is rotten.
         RottenZoneHeadPassed,
+        /// Zones that crashes have left in part stay so, however many the device allows. (The volume's part.)
+        LeftZonesUnfinished,
     }
-}
-
-#[cfg(feature = "planted")]
-mod switch {
-    use std::cell::Cell;
-
-    use super::Bug;
-
-    thread_local! {
-        // Per thread, so that tests which plant different faults can run side by side.
-        static CURRENT: Cell<Option<Bug>> = const { Cell::new(None) };
-    }
-
-    /// Switches one fault on for this thread, or all off.
-    pub fn set(bug: Option<Bug>) {
-        CURRENT.set(bug);
-    }
-
-    /// Whether a fault is switched on for this thread.
-    pub fn is(bug: Bug) -> bool {
-        CURRENT.get() == Some(bug)
-    }
-
-    /// Checks that `good` holds, and does not with any of these faults switched on.
-    ///
-    /// # Panics
-    ///
-    /// If one of them goes unnoticed, or if `good` does not hold without any.
-    pub fn only_with(bugs: &[Bug], good: impl Fn() -> bool) {
-        assert!(good(), "with all rules in place");
-        for &bug in bugs {
-            set(Some(bug));
-            let held = good();
-            set(None);
-            assert!(!held, "{bug:?} went unnoticed");
-        }
-    }
-}
-
-#[cfg(feature = "planted")]
-pub use switch::{is, only_with, set};
-
-/// Whether a fault is switched on: never, without the feature `planted`.
-#[cfg(not(feature = "planted"))]
-#[inline(always)]
-pub const fn is(_bug: Bug) -> bool {
-    false
-}
-
-/// Checks that `good` holds; that it does so with none of `bugs` only builds with the feature `planted`
-/// check.
-///
-/// # Panics
-///
-/// If it does not hold.
-#[cfg(not(feature = "planted"))]
-pub fn only_with(_bugs: &[Bug], good: impl Fn() -> bool) {
-    assert!(good(), "with all rules in place");
 }
 
 #[cfg(not(feature = "planted"))]

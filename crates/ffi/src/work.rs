@@ -1,6 +1,6 @@
 //! Carrying out the tier's jobs, in whatever process has reason to.
 
-use mezzanine_device::zones::reset_and_write;
+use mezzanine_device::zones::{ZoneBegun, reset_and_write};
 use mezzanine_device::{DeviceError, Request};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{Job, JobError, PageId, Tier};
@@ -75,7 +75,8 @@ impl Host {
         let flash = &self.flash;
         match job {
             Job::WriteGroup(job) if self.tier().geometry().zones().is_some() => {
-                reset_and_write(&**flash, job.resets(), job.writes())
+                let begun = job.zones_begun().map(|(zone, left)| ZoneBegun { zone, left });
+                reset_and_write(&**flash, begun, job.writes())
             }
             Job::WriteGroup(job) => {
                 let mut writes: Vec<Request<'_>> =

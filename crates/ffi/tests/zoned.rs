@@ -18,7 +18,8 @@ fn a_device_with_zones_is_refused() {
     let machine = Machine::new(SyncMode::Durable);
     for conventional in [0, 16] {
         let zone_len = 1 << 20;
-        let zones = Zones { zone_len, zone_capacity: zone_len, count: 64, conventional, open_max: 0 };
+        let zones =
+            Zones { zone_len, zone_capacity: zone_len, count: 64, conventional, open_max: 0, active_max: 0 };
         let flash = Arc::new(MemoryDevice::zoned(&Power::new(), "zoned flash", zones));
         let server = Box::new(Relations(Arc::clone(&machine.disk)));
         let device = Arc::clone(&flash) as Arc<dyn Device>;

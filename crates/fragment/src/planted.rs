@@ -4,29 +4,8 @@
 //! with the feature `planted`, which no shipped build turns on; without it every switch is a constant
 //! `false`.
 
-macro_rules! bugs {
-    ($($invariant:literal: { $($(#[$doc:meta])+ $bug:ident,)+ })+) => {
-        /// A rule that a test can take out.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug {
-            $($($(#[$doc])+ $bug,)+)+
-        }
-
-        impl Bug {
-            /// Every switch, in the order of the invariants.
-            pub const ALL: &[Self] = &[$($(Self::$bug,)+)+];
-
-            /// The invariant that the switch breaks.
-            pub const fn invariant(self) -> u32 {
-                match self {
-                    $($(Self::$bug)|+ => $invariant,)+
-                }
-            }
-        }
-    };
-}
-
-bugs! {
+mezzanine_ground::planted_bugs! {
+    /// A rule that a test can take out.
     2: {
         /// The blocks of a write stay valid while it is under way.
         ValidWhileWritten,
@@ -119,36 +98,4 @@ bugs! {
         /// A cache that is offline is read from.
         OfflineRead,
     }
-}
-
-#[cfg(feature = "planted")]
-mod switch {
-    use std::cell::Cell;
-
-    use super::Bug;
-
-    thread_local! {
-        // Per thread, so that tests which plant different faults can run side by side.
-        static CURRENT: Cell<Option<Bug>> = const { Cell::new(None) };
-    }
-
-    /// Switches one fault on for this thread, or all off.
-    pub fn set(bug: Option<Bug>) {
-        CURRENT.set(bug);
-    }
-
-    /// Whether a fault is switched on for this thread.
-    pub fn is(bug: Bug) -> bool {
-        CURRENT.get() == Some(bug)
-    }
-}
-
-#[cfg(feature = "planted")]
-pub use switch::{is, set};
-
-/// Whether a fault is switched on: never, without the feature `planted`.
-#[cfg(not(feature = "planted"))]
-#[inline(always)]
-pub const fn is(_bug: Bug) -> bool {
-    false
 }

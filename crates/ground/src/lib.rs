@@ -5,7 +5,8 @@
 //! structures of [replacement policies](replacement) over plain frame numbers. What is to outlive the memory
 //! is bytes, written and read by one list of [`fields`] for each structure. Hosts take what their threads
 //! share from [`interleave`], so that tests explore the orders in which those go on; [`failpoint`]s are where
-//! tests have a process die. What is drawn from a seed, anywhere, is drawn with [`random`].
+//! tests have a process die, and [`planted`] faults are rules that they take out. What is drawn from a seed,
+//! anywhere, is drawn with [`random`].
 //!
 //! Nothing here knows what is cached: no page, no tier, no device. Nothing here does I/O or maps memory; what
 //! waits, and what begins threads for hosts, are the standard library's types behind [`interleave`].
@@ -16,6 +17,7 @@ pub mod failpoint;
 pub mod fields;
 pub mod interleave;
 pub mod lock;
+pub mod planted;
 pub mod random;
 pub mod region;
 pub mod replacement;

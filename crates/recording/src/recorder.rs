@@ -142,7 +142,7 @@ impl Recorder {
             Request::Discard { .. } => (Kind::Discard, &[]),
             Request::Flush if is_done => (Kind::Flush, &[]),
             Request::Flush => return Ok(()),
-            Request::Append { .. } | Request::Reset { .. } => {
+            Request::Append { .. } | Request::Reset { .. } | Request::Finish { .. } => {
                 return Err(self.unrecorded(request, "zones are not recorded"));
             }
         };

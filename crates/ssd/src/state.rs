@@ -85,12 +85,23 @@ pub(crate) struct Queue<'s> {
     by_length: Divisor,
 }
 
-impl Queue<'_> {
+impl<'s> Queue<'s> {
+    pub(crate) fn new(done: &'s mut [u64], by_length: Divisor) -> Self {
+        Self { done, by_length }
+    }
+
     /// Where it says when the command is complete that came a queue's length before the one with this number;
     /// to be replaced by when this one is.
     #[inline]
     pub(crate) fn place(&self, number: u64) -> usize {
         self.by_length.remainder_of_count(number) as usize
+    }
+
+    /// When the command is complete that came a queue's length before this one; to be replaced by when this
+    /// one is.
+    #[inline]
+    pub(crate) fn of_command(&mut self, number: u64) -> &mut u64 {
+        &mut self.done[self.place(number)]
     }
 
     /// All of them were complete when time begins.
@@ -212,7 +223,7 @@ impl Layout {
         let clock = NandClock::new(times, channels, tournament);
         Parts {
             words,
-            queue: Queue { done: queue, by_length: self.by_queue },
+            queue: Queue::new(queue, self.by_queue),
             ftl: Ftl { config: &config.ftl, array, clock, map, frames, journal, counters, record: None },
         }
     }

@@ -20,9 +20,21 @@ struct Drive {
     now: u64,
 }
 
+/// The model with these lines in its table of zones.
+fn limited(lines: &str) -> Model {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/native-flash.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let text = text.replace("[ssd.zones]\n", &format!("[ssd.zones]\n{lines}\n"));
+    Model::from_toml(&text, "limited").unwrap()
+}
+
 impl Drive {
     fn new() -> Self {
-        let ssd = ZonedSsd::of_model(&model()).unwrap().unwrap();
+        Self::of(&model())
+    }
+
+    fn of(model: &Model) -> Self {
+        let ssd = ZonedSsd::of_model(model).unwrap().unwrap();
         let state = ssd.idle();
         Self { ssd, state, now: 0 }
     }
@@ -120,4 +132,48 @@ fn a_model_says_what_it_is_and_has_a_twin_behind_a_translation_layer() {
     let without = Model { capacity_bytes: model.capacity_bytes + 4096, ..model };
     let error = ZonedSsd::of_model(&without).unwrap_err().to_string();
     assert!(error.contains("capacity_bytes") && error.contains("whole zones"), "{error}");
+}
+
+#[test]
+fn no_more_zones_are_begun_than_may_be_active() {
+    let mut drive = Drive::of(&limited("max_active_zones = 2\nmax_open_zones = 1"));
+    let zones = drive.ssd.zones();
+    assert_eq!((zones.active_max, zones.open_max), (2, 1));
+    let zone = |number| (zones.conventional + number) * zones.zone_len;
+    drive.run(OperationKind::Write, zone(0), 4096);
+    drive.run(OperationKind::Write, zone(1), 8192);
+    // What has no partner is programmed when its zone is finished; then another zone may be begun.
+    let before = drive.ssd.counters(&drive.state);
+    drive.run(OperationKind::Finish, zone(0), 0);
+    let after = drive.ssd.counters(&drive.state);
+    assert_eq!(
+        (after.pages_programmed, after.units_padded),
+        (before.pages_programmed + 1, before.units_padded + 1)
+    );
+    assert_eq!(after.units_programmed, before.units_programmed + 1);
+    drive.run(OperationKind::Write, zone(2), 4096);
+    let full = zones.zone_len - 8192;
+    drive.run(OperationKind::Write, zone(1) + 8192, full);
+    drive.run(OperationKind::Write, zone(3), 4096);
+    drive.run(OperationKind::Reset, zone(0), 0);
+    let mut over = Drive { ssd: drive.ssd.clone(), state: drive.state.clone(), now: drive.now };
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        over.run(OperationKind::Write, zone(0), 4096)
+    }));
+    let text = *refused.unwrap_err().downcast::<String>().unwrap();
+    assert!(text.contains("Z4") && text.contains("2 are written in part"), "{text}");
+    drive.run(OperationKind::Finish, zone(2), 0);
+    drive.run(OperationKind::Write, zone(0), 4096);
+}
+
+#[test]
+fn limits_of_a_model_are_checked() {
+    let error =
+        ZonedSsd::of_model(&limited("max_active_zones = 2\nmax_open_zones = 3")).unwrap_err().to_string();
+    assert!(
+        error.contains("max_open_zones") && error.contains("no more than max_active_zones, 2"),
+        "{error}"
+    );
+    assert!(ZonedSsd::of_model(&limited("max_open_zones = 3")).is_ok(), "any number may be active");
+    assert!(ZonedSsd::of_model(&limited("max_zones = 3")).unwrap_err().to_string().contains("max_zones"));
 }

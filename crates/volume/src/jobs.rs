@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mezzanine_device::zones::reset_and_write;
+use mezzanine_device::zones::{ZoneBegun, reset_and_write};
 use mezzanine_device::{DeviceError, DeviceErrorKind, Request};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{Failure, Job, JobError};
@@ -91,7 +91,8 @@ impl Local {
                 let bytes: usize = job.writes().map(|(_, bytes)| bytes.len()).sum();
                 count(&self.counters().flash_writes, job.writes().count() as u64);
                 count(&self.counters().flash_bytes_written, bytes as u64);
-                reset_and_write(&*host.flash, job.resets(), job.writes()).map_err(failed)
+                let begun = job.zones_begun().map(|(zone, left)| ZoneBegun { zone, left });
+                reset_and_write(&*host.flash, begun, job.writes()).map_err(failed)
             }
             Job::WriteGroup(job) => {
                 let mut writes: Vec<Request<'_>> =

@@ -257,6 +257,7 @@ impl Attached {
                 OperationKind::Write
             }
             Request::Reset { .. } => OperationKind::Reset,
+            Request::Finish { .. } => OperationKind::Finish,
             Request::Flush => return Some(Operation::FLUSH),
             Request::Discard { .. } => OperationKind::Discard,
         };

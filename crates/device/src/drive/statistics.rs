@@ -33,7 +33,7 @@ impl Counters {
             OperationKind::Read => Some(&mut self.reads),
             OperationKind::Write => Some(&mut self.writes),
             OperationKind::Flush => Some(&mut self.flushes),
-            OperationKind::Discard | OperationKind::Reset => None,
+            OperationKind::Discard | OperationKind::Reset | OperationKind::Finish => None,
         }
     }
 

@@ -516,12 +516,14 @@ impl FileDevice {
                 self.write_durably(buf, *offset)
             }
             Request::Reset { zone } if self.opened.zones.is_some() => self.reset(*zone),
+            Request::Finish { zone } if self.opened.zones.is_some() => self.finish(*zone),
             Request::Flush => self.flush_all(),
             Request::Discard { offset, len } => self.discard_range(*offset, *len),
             // Linux has no system call by which a block device chooses the place in a zone.
-            Request::WriteThrough { .. } | Request::Append { .. } | Request::Reset { .. } => {
-                Err(request.unsupported(self.describe()))
-            }
+            Request::WriteThrough { .. }
+            | Request::Append { .. }
+            | Request::Reset { .. }
+            | Request::Finish { .. } => Err(request.unsupported(self.describe())),
         }
     }
 }

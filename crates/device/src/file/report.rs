@@ -204,6 +204,7 @@ pub(super) fn geometry(zones: &[ReportedZone]) -> Result<Option<Zones>, ZonesRef
         count: (first_sequential + sequential) as u64,
         conventional: first_sequential as u64,
         open_max: 0,
+        active_max: 0,
     }))
 }
 

@@ -104,8 +104,14 @@ fn a_report_that_contradicts_itself_is_refused() {
 
 #[test]
 fn a_host_managed_device_has_the_geometry_of_its_sequential_zones() {
-    let expected =
-        Zones { zone_len: 4 * MIB, zone_capacity: 3 * MIB, count: 5, conventional: 2, open_max: 0 };
+    let expected = Zones {
+        zone_len: 4 * MIB,
+        zone_capacity: 3 * MIB,
+        count: 5,
+        conventional: 2,
+        open_max: 0,
+        active_max: 0,
+    };
     assert_eq!(geometry(&zones_of(&[1, 1, 2, 2, 2])), Ok(Some(expected)));
     // Conventional ones behind are left out, and so is a shorter one.
     assert_eq!(geometry(&zones_of(&[1, 1, 2, 2, 2, 1, 1])), Ok(Some(expected)));

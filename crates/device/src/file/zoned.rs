@@ -55,18 +55,14 @@ pub(super) fn zones_of(file: &File) -> Result<Option<Zones>, NoZones> {
         next = last.start + last.len;
         zones.extend(more);
     }
-    let open_max = open_max(
-        kernel::queue_limit(file, "max_open_zones").unwrap_or(0),
-        kernel::queue_limit(file, "max_active_zones").unwrap_or(0),
-    );
-    Ok(report::geometry(&zones)?.map(|zones| Zones { open_max, ..zones }))
+    let limit = |name| limit(kernel::queue_limit(file, name).unwrap_or(0));
+    let (open_max, active_max) = (limit("max_open_zones"), limit("max_active_zones"));
+    Ok(report::geometry(&zones)?.map(|zones| Zones { open_max, active_max, ..zones }))
 }
 
-/// How many zones may be written at once, from the most that may be open and the most that may be begun and
-/// not full; 0 is no limit in all of these.
-fn open_max(open: u64, active: u64) -> u32 {
-    let least = [open, active].into_iter().filter(|limit| *limit > 0).min();
-    u32::try_from(least.unwrap_or(0)).unwrap_or(u32::MAX)
+/// A limit of the kernel's as it is kept here; 0 is none in both.
+fn limit(found: u64) -> u32 {
+    u32::try_from(found).unwrap_or(u32::MAX)
 }
 
 /// Alignment in bytes of what is written to zones: that of direct I/O, or the larger one that the drive wants
@@ -100,7 +96,7 @@ impl FileDevice {
                 let advice = format!("zones are written in blocks of {} bytes", self.block_size());
                 refuse(DeviceErrorKind::Misaligned, &advice)
             }
-            Request::Reset { .. } if !is_sequential_zone(&zones, offset) => {
+            Request::Reset { .. } | Request::Finish { .. } if !is_sequential_zone(&zones, offset) => {
                 refuse(DeviceErrorKind::ZoneOrder, "name the first byte of a sequential zone")
             }
             Request::Discard { .. } if offset + len > zones.conventional_len() => {
@@ -146,6 +142,12 @@ impl FileDevice {
 
     /// The error of a write of which the first `done` bytes are written.
     fn write_failed(&self, source: io::Error, offset: u64, len: u64, done: u64) -> DeviceError {
+        // What drivers say of a zone more than may be active, or open.
+        if self.is_in_zone(offset)
+            && matches!(source.raw_os_error(), Some(libc::EOVERFLOW | libc::ETOOMANYREFS))
+        {
+            return self.error(DeviceErrorKind::ZoneLimit, "write").at(offset, len);
+        }
         let elsewhere = if self.is_in_zone(offset) { self.reported_zone(offset).ok() } else { None };
         match elsewhere.filter(|zone| is_elsewhere(zone, offset, len, done)) {
             Some(zone) => {
@@ -180,6 +182,13 @@ impl FileDevice {
         let len = self.opened.zones.map_or(0, |zones| zones.zone_len);
         kernel::reset_zones(&self.opened.buffered, zone, len)
             .map_err(|error| self.io_error("reset a zone of", error).at(zone, len))
+    }
+
+    /// Has a sequential zone full.
+    pub(super) fn finish(&self, zone: u64) -> Result<(), DeviceError> {
+        let len = self.opened.zones.map_or(0, |zones| zones.zone_len);
+        kernel::finish_zones(&self.opened.buffered, zone, len)
+            .map_err(|error| self.io_error("finish a zone of", error).at(zone, len))
     }
 
     /// What the device says of the zone that a byte lies in.
@@ -234,7 +243,7 @@ mod tests {
     use super::*;
 
     const ZONES: Zones =
-        Zones { zone_len: 4096, zone_capacity: 3072, count: 4, conventional: 2, open_max: 0 };
+        Zones { zone_len: 4096, zone_capacity: 3072, count: 4, conventional: 2, open_max: 0, active_max: 0 };
 
     #[test]
     fn a_write_lies_in_one_zone_or_in_conventional_ones() {
@@ -273,11 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stricter_limit_of_zones_counts() {
-        assert_eq!(
-            [(0, 0), (0, 14), (8, 0), (8, 14), (14, 8)].map(|(o, a)| open_max(o, a)),
-            [0, 14, 8, 8, 8]
-        );
-        assert_eq!(open_max(u64::MAX, 0), u32::MAX);
+    fn a_limit_beyond_what_is_kept_is_as_good_as_none() {
+        assert_eq!([0, 14, u64::MAX].map(limit), [0, 14, u32::MAX]);
     }
 }

@@ -17,10 +17,12 @@ pub enum Operation {
     SetLen,
     /// A reset of a zone.
     Reset,
+    /// A finish of a zone.
+    Finish,
 }
 
 impl Operation {
-    const COUNT: usize = Self::Reset as usize + 1;
+    const COUNT: usize = Self::Finish as usize + 1;
 }
 
 /// What goes wrong.

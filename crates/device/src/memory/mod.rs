@@ -13,7 +13,9 @@
 //!
 //! With zones ([`MemoryDevice::zoned`]) a write elsewhere than at the write pointer of its zone is refused.
 //! Of what happened to a zone since the last flush a power cut keeps a part from its beginning: after the
-//! first reset or write that it loses or tears nothing of that zone is kept.
+//! first reset, write or finish that it loses or tears nothing of that zone is kept. Where the device limits
+//! how many zones are written in part, a write that would begin another is refused, and so is one of a batch
+//! that is under way in more zones than may be open.
 //!
 //! It never shows: a sector torn within, an unflushed overwrite replaced by an older one that was already
 //! visible when it was issued, a delay.
@@ -68,6 +70,8 @@ struct State {
     random: Random,
     flush_failed: bool,
     changes: u64,
+    /// Zones that the batch under way writes to.
+    in_batch: Vec<u64>,
 }
 
 impl MemoryDevice {
@@ -92,6 +96,7 @@ impl MemoryDevice {
             random: Random::new(len),
             flush_failed: false,
             changes: 0,
+            in_batch: Vec::new(),
         };
         Self { name, resizable, power: power.clone(), state: Mutex::new(state) }
     }
@@ -117,6 +122,7 @@ impl MemoryDevice {
         let mut guard = self.state();
         let state = &mut *guard;
         let report = state.cache.cut(&mut state.image, survival);
+        state.finish_beyond_limit();
         state.flush_failed = false;
         report
     }
@@ -298,6 +304,7 @@ impl MemoryDevice {
                     }
                     Request::Append { zone, buf, .. } => state.append(*zone, buf).map(|_| ()),
                     Request::Reset { zone } => state.reset_zone(*zone),
+                    Request::Finish { zone } => state.finish_zone(*zone),
                     Request::Discard { offset, len } => state.discard(*offset, *len),
                     Request::Read { .. } | Request::Flush => Ok(()),
                 };
@@ -320,6 +327,12 @@ impl MemoryDevice {
                 Some(Fault::Error(kind)) => Err(kind),
                 Some(Fault::Lie) => Ok(()),
                 _ => state.reset_zone(*zone),
+            },
+            Request::Finish { zone } => match state.plan.strike(Operation::Finish) {
+                _ if state.flush_failed => Err(DeviceErrorKind::FlushFailed),
+                Some(Fault::Error(kind)) => Err(kind),
+                Some(Fault::Lie) => Ok(()),
+                _ => state.finish_zone(*zone),
             },
             Request::Flush => state.flush(flushable),
             Request::Discard { offset, len } => match state.plan.strike(Operation::Discard) {
@@ -478,6 +491,7 @@ impl Device for MemoryDevice {
 
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
         let mut state = self.state();
+        state.in_batch.clear();
         let flushable = state.cache.len();
         let mut power_failed = false;
         let mut results = Vec::with_capacity(batch.len());
@@ -497,6 +511,7 @@ impl Device for MemoryDevice {
 
     fn run_one(&self, mut request: Request<'_>) -> Result<(), DeviceError> {
         let mut state = self.state();
+        state.in_batch.clear();
         let flushable = state.cache.len();
         let result = self.request(&mut state, &mut request, flushable, self.power.spend());
         result.map_err(|kind| self.error(kind, &request))

@@ -4,9 +4,15 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::zones::{reset_and_write, write_pointer};
+use crate::zones::{ZoneBegun, finish_all_but, reset_active, reset_and_write, write_pointer};
 
-const ZONES: Zones = Zones { zone_len: 8192, zone_capacity: 6144, count: 4, conventional: 1, open_max: 0 };
+const ZONES: Zones =
+    Zones { zone_len: 8192, zone_capacity: 6144, count: 4, conventional: 1, open_max: 0, active_max: 0 };
+/// That a zone is begun, and the one before it left.
+const fn begun(zone: u64) -> ZoneBegun {
+    ZoneBegun { zone, left: zone.checked_sub(ZONES.zone_len) }
+}
+
 const SECTOR: usize = SECTOR_BYTES as usize;
 /// The first sequential zone.
 const ZONE: u64 = ZONES.zone_len;
@@ -37,7 +43,7 @@ fn what_begins_a_conventional_zone_is_written_over_what_is_there() {
     let device = device();
     for byte in [1, 2] {
         let bytes = sectors(2, byte);
-        reset_and_write(&device, [0, ZONE], [(0, &bytes[..]), (ZONE, &bytes[..])]).unwrap();
+        reset_and_write(&device, [begun(0), begun(ZONE)], [(0, &bytes[..]), (ZONE, &bytes[..])]).unwrap();
         assert_eq!(heads(&device, 0)[..3], [byte, byte, 0]);
         assert_eq!(heads(&device, ZONE)[..3], [byte, byte, 0]);
     }
@@ -138,7 +144,7 @@ fn a_job_that_is_carried_out_again_goes_on_where_the_first_one_ended() {
     let job = |device: &MemoryDevice| {
         let (first, second) = (sectors(2, 7), sectors(3, 8));
         let place = ZONE + 10 * SECTOR_BYTES;
-        reset_and_write(device, [2 * ZONE], [(place, &first[..]), (2 * ZONE, &second[..])])
+        reset_and_write(device, [begun(2 * ZONE)], [(place, &first[..]), (2 * ZONE, &second[..])])
     };
     for (before, there) in [(0, 0), (1, 0), (2, 2)] {
         let device = device();
@@ -168,4 +174,92 @@ fn contents_in_another_slot_keep_their_write_pointers() {
     other.load(&device.image());
     assert_eq!(other.zone_at(ZONE).unwrap().written, ZONES.zone_capacity);
     assert_eq!(other.zone_at(2 * ZONE).unwrap().written, 0);
+}
+
+fn limited(open_max: u32, active_max: u32) -> MemoryDevice {
+    MemoryDevice::zoned(
+        &Power::new(),
+        "a drive with limits",
+        Zones { count: 8, open_max, active_max, ..ZONES },
+    )
+}
+
+#[test]
+fn no_more_zones_are_written_in_part_than_the_device_allows() {
+    let device = limited(0, 2);
+    device.append(&sectors(1, 1), ZONE).unwrap();
+    device.append(&sectors(1, 2), 2 * ZONE).unwrap();
+    let error = device.append(&sectors(1, 3), 3 * ZONE).unwrap_err();
+    assert_eq!(error.kind(), DeviceErrorKind::ZoneLimit);
+    assert!(error.to_string().contains("finish or reset"), "{error}");
+    // Those that are begun go on, and one that is finished, full or empty counts no more.
+    device.append(&sectors(1, 1), ZONE).unwrap();
+    device.finish_zone(ZONE).unwrap();
+    device.append(&sectors(1, 3), 3 * ZONE).unwrap();
+    assert_eq!(kind(device.append(&sectors(1, 4), 4 * ZONE)), DeviceErrorKind::ZoneLimit);
+    device.append(&sectors(11, 3), 3 * ZONE).unwrap();
+    device.append(&sectors(1, 4), 4 * ZONE).unwrap();
+    device.reset_zone(4 * ZONE).unwrap();
+    device.append(&sectors(1, 5), 5 * ZONE).unwrap();
+    // What was finished is there, and takes no more.
+    assert_eq!(heads(&device, ZONE)[..3], [1, 1, 0]);
+    assert_eq!(device.zone_at(ZONE).unwrap().written, ZONES.zone_capacity);
+    assert_eq!(kind(device.append(&sectors(1, 6), ZONE)), DeviceErrorKind::ZoneOrder);
+    assert_eq!(kind(device.finish_zone(0)), DeviceErrorKind::ZoneOrder);
+    finish_all_but(&device, None, 2 * ZONE).unwrap();
+    assert_eq!(device.zone_at(2 * ZONE).unwrap().written, SECTOR_BYTES, "it lies behind the end");
+    finish_all_but(&device, Some(5 * ZONE), 8 * ZONE).unwrap();
+    assert_eq!(device.zone_at(2 * ZONE).unwrap().written, ZONES.zone_capacity);
+    assert_eq!(device.zone_at(5 * ZONE).unwrap().written, SECTOR_BYTES);
+    reset_active(&device, 5 * ZONE).unwrap();
+    assert_eq!(device.zone_at(5 * ZONE).unwrap().written, SECTOR_BYTES, "so does it");
+    reset_active(&device, 8 * ZONE).unwrap();
+    assert_eq!(device.zone_at(5 * ZONE).unwrap().written, 0);
+    assert_eq!(device.zone_at(2 * ZONE).unwrap().written, ZONES.zone_capacity);
+}
+
+#[test]
+fn a_batch_is_under_way_in_no_more_zones_than_may_be_open() {
+    let device = limited(1, 0);
+    let bytes = sectors(1, 1);
+    let mut places = [0; 3];
+    let append = |(zone, at)| Request::Append { zone: zone * ZONE, buf: &bytes, at };
+    let mut batch: Vec<_> = [1, 1, 2].into_iter().zip(&mut places).map(append).collect();
+    let kinds: Vec<_> =
+        device.run(&mut batch).into_iter().map(|result| result.map_err(|error| error.kind())).collect();
+    assert_eq!(kinds, [Ok(()), Ok(()), Err(DeviceErrorKind::ZoneLimit)]);
+    // One after the other they may be as many as there are.
+    device.append(&bytes, 2 * ZONE).unwrap();
+    let (first, second) = (sectors(10, 7), sectors(3, 8));
+    reset_and_write(
+        &device,
+        [begun(3 * ZONE)],
+        [(2 * ZONE + SECTOR_BYTES, &first[..]), (3 * ZONE, &second[..])],
+    )
+    .unwrap();
+    assert_eq!(device.zone_at(2 * ZONE).unwrap().written, ZONES.zone_capacity, "it is finished");
+    assert_eq!(heads(&device, 2 * ZONE), [1, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0]);
+}
+
+#[test]
+fn a_finish_that_is_not_flushed_happens_or_not_and_no_cut_leaves_more_zones_than_are_allowed() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..200 {
+        let device = limited(0, 2);
+        device.append(&sectors(2, 1), ZONE).unwrap();
+        device.flush().unwrap();
+        device.finish_zone(ZONE).unwrap();
+        for zone in 2..5 {
+            device.append(&sectors(12, 2), zone * ZONE).unwrap();
+        }
+        device.power_cut(seed);
+        let written: Vec<u64> =
+            (1..5).map(|zone| device.zone_at(zone * ZONE).unwrap().written / SECTOR_BYTES).collect();
+        assert!([2, 12].contains(&written[0]), "{written:?}");
+        assert_eq!(heads(&device, ZONE)[..3], [1, 1, 0]);
+        let active = written.iter().filter(|written| (1..12).contains(*written)).count();
+        assert!(active <= 2, "{written:?}");
+        seen.insert((written[0], active));
+    }
+    assert!(seen.len() >= 5, "{seen:?}");
 }

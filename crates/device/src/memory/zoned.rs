@@ -87,6 +87,7 @@ impl State {
         if offset != zone.write_pointer() || end > zone.range().end {
             return Err(DeviceErrorKind::ZoneOrder);
         }
+        self.take_zone(&zone)?;
         self.change_zone(&zone, (offset, buf.len() as u64), end - zone.start, false);
         self.image.write(offset as usize, buf);
         self.bad.written(&(offset..end));
@@ -102,6 +103,51 @@ impl State {
         self.change_zone(&zone, (start, zone.written), 0, true);
         self.image.zero(start as usize..(start + zone.written) as usize);
         Ok(())
+    }
+
+    pub(super) fn finish_zone(&mut self, start: u64) -> Result<(), DeviceErrorKind> {
+        let zone = self.zone_at(start)?;
+        if zone.start != start || zone.conventional {
+            return Err(DeviceErrorKind::ZoneOrder);
+        }
+        if zone.written < zone.capacity {
+            self.change_zone(&zone, (zone.write_pointer(), 0), zone.capacity, true);
+        }
+        Ok(())
+    }
+
+    /// How many zones are written in part.
+    fn active(&self, zones: &Zones) -> usize {
+        let written = &self.image.written[zones.conventional as usize..];
+        written.iter().filter(|written| (1..zones.zone_capacity).contains(*written)).count()
+    }
+
+    /// Refuses a write to a zone if the device has not room for another that is in use.
+    fn take_zone(&mut self, zone: &Zone) -> Result<(), DeviceErrorKind> {
+        let Some(zones) = self.zones.filter(Zones::are_limited) else { return Ok(()) };
+        let number = zones.number(zone.start);
+        if !self.in_batch.contains(&number) {
+            if zones.open_max > 0 && self.in_batch.len() >= zones.open_max as usize {
+                return Err(DeviceErrorKind::ZoneLimit);
+            }
+            self.in_batch.push(number);
+        }
+        let begins = zone.written == 0 && zones.active_max > 0;
+        if begins && self.active(&zones) >= zones.active_max as usize {
+            return Err(DeviceErrorKind::ZoneLimit);
+        }
+        Ok(())
+    }
+
+    /// After a power cut: writes of which a part was lost may have left more zones written in part than the
+    /// device ever has. It finishes the first of them (a zone "finished by the controller": "NVM Express
+    /// Zoned Namespace Command Set Specification", section 2.1).
+    pub(super) fn finish_beyond_limit(&mut self) {
+        let Some(zones) = self.zones.filter(|zones| zones.active_max > 0) else { return };
+        let beyond = self.active(&zones).saturating_sub(zones.active_max as usize);
+        let written = self.image.written.iter_mut().skip(zones.conventional as usize);
+        let active = written.filter(|written| (1..zones.zone_capacity).contains(*written));
+        active.take(beyond).for_each(|written| *written = zones.zone_capacity);
     }
 
     /// Notes that a range of a zone changes and how far it is written then.

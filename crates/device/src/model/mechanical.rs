@@ -92,14 +92,16 @@ impl Timing for Mechanical {
                     OperationKind::Read => table.read(&mut state.table, now, address, len),
                     OperationKind::Write => table.write(&mut state.table, now, address, len),
                     OperationKind::Flush => table.flush(&mut state.table, now),
-                    OperationKind::Discard | OperationKind::Reset => {
+                    OperationKind::Discard | OperationKind::Reset | OperationKind::Finish => {
                         Placed { completion: now, busy: 0, sequential: false }
                     }
                 };
                 state.table_busy = state.table_busy.wrapping_add(busy);
                 return Ok(Submitted { sequential, ticket: Ticket(Way::Known(completion)) });
             }
-            Engine::Array(_) if matches!(kind, OperationKind::Discard | OperationKind::Reset) => {
+            Engine::Array(_)
+                if matches!(kind, OperationKind::Discard | OperationKind::Reset | OperationKind::Finish) =>
+            {
                 return Ok(Submitted { sequential: false, ticket: Ticket(Way::Known(now)) });
             }
             Engine::Array(array) if kind == OperationKind::Flush => array.flush(&mut state.array, now),
@@ -111,7 +113,9 @@ impl Timing for Mechanical {
         let sequential = match kind {
             OperationKind::Read => state.read_streams.note(address, len),
             OperationKind::Write => state.write_streams.note(address, len),
-            OperationKind::Flush | OperationKind::Discard | OperationKind::Reset => false,
+            OperationKind::Flush | OperationKind::Discard | OperationKind::Reset | OperationKind::Finish => {
+                false
+            }
         };
         Ok(Submitted { sequential, ticket: Ticket(Way::Array(ticket)) })
     }

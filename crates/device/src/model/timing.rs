@@ -17,6 +17,8 @@ pub enum OperationKind {
     Discard,
     /// Empties a zone, of which `address` is the first byte. For drives that have zones.
     Reset,
+    /// Ends a zone that is written in part, of which `address` is the first byte. For drives that have zones.
+    Finish,
 }
 
 /// An operation on a modelled drive.

@@ -147,8 +147,14 @@ mod tests {
     fn a_half_has_room_for_twice_what_is_used() {
         for capacity in [12288, 16384, 24576, 1 << 20, 4 << 20, 4096 * 402 + 512] {
             let zone_len = 8_u64 << 20;
-            let zones =
-                Zones { zone_len, zone_capacity: capacity, count: 2000, conventional: 0, open_max: 0 };
+            let zones = Zones {
+                zone_len,
+                zone_capacity: capacity,
+                count: 2000,
+                conventional: 0,
+                open_max: 0,
+                active_max: 0,
+            };
             for used in [1, 4096, 100_000, 1_000_000] {
                 let layout = Layout::new(zones, used, used).unwrap();
                 assert!(layout.used_max() * BLOCK_BYTES as u64 >= used, "{capacity}, {used}");
@@ -159,7 +165,14 @@ mod tests {
                 );
             }
         }
-        let zones = Zones { zone_len: 16384, zone_capacity: 8192, count: 2000, conventional: 0, open_max: 0 };
+        let zones = Zones {
+            zone_len: 16384,
+            zone_capacity: 8192,
+            count: 2000,
+            conventional: 0,
+            open_max: 0,
+            active_max: 0,
+        };
         assert!(Layout::new(zones, 4096, 4096).unwrap_err().contains("no room"));
         let zones = Zones { zone_capacity: 16384, count: 9, ..zones };
         assert!(Layout::new(zones, 1 << 20, 1 << 20).unwrap_err().contains("of its 9 sequential"));

@@ -4,6 +4,7 @@ use mezzanine_ground::interleave::sync::RwLock;
 use mezzanine_ground::interleave::{exclusive, shared};
 
 use super::layout::{Layout, Position, ROOM_MIN, blocks_that_fit};
+use super::planted::{self, Bug};
 use super::record::{BLOCK_BYTES, BLOCKS_MAX, Brief, Header, Kind, LOST};
 use crate::zones::write_pointer;
 use crate::{AlignedBuf, Device, DeviceError, DeviceErrorKind, Request};
@@ -85,7 +86,7 @@ impl End {
         }
         .encode(header);
         // Whatever comes of the write: it is not repeated here.
-        self.in_doubt = true;
+        self.in_doubt = !planted::is(Bug::FailedWriteRepeated);
         device.write_at(bytes, place)?;
         self.in_doubt = false;
         self.position.block += taken;
@@ -115,7 +116,9 @@ impl End {
             device.write_at(&rest, place)?;
             self.in_doubt = false;
         }
-        device.flush()?;
+        if !planted::is(Bug::ZoneBegunUnflushed) {
+            device.flush()?;
+        }
         self.position = Position { zone: self.position.zone + 1, block: 0 };
         Ok(true)
     }
@@ -206,7 +209,8 @@ impl Log {
     /// Marks that a flush follows: so that the last record that it covers is not the last of the log, which
     /// may pass for torn. An aid only; that it fails is seen by the next write.
     pub(super) fn mark(&mut self, device: &dyn Device, layout: &Layout) {
-        if self.end.unmarked && !self.end.in_doubt && self.end.room(layout) > 0 {
+        let marked = !self.end.unmarked || planted::is(Bug::FlushUnmarked);
+        if !marked && !self.end.in_doubt && self.end.room(layout) > 0 {
             let mut bytes = AlignedBuf::zeroed(BLOCK_BYTES);
             let _ = self.end.append(device, layout, Kind::Change, &[], &mut bytes);
         }
@@ -223,7 +227,7 @@ impl Log {
         let half = 1 - self.end.half;
         // What an attempt has left that failed is of another generation than the next one.
         let generation = self.generation_next;
-        self.generation_next += 1;
+        self.generation_next += u64::from(!planted::is(Bug::GenerationReused));
         begin(device, layout, half, generation, places)
     }
 }
@@ -239,8 +243,11 @@ pub(super) fn reset(device: &dyn Device, zones: impl Iterator<Item = u64>) -> Re
 /// and what they leave of a half has no beginning then, so that it passes neither for damaged nor for
 /// complete.
 pub(super) fn empty(device: &dyn Device, layout: &Layout, half: u32) -> Result<(), DeviceError> {
-    reset(device, layout.starts(half).take(1))?;
-    reset(device, layout.starts(half).skip(1))
+    let first = usize::from(!planted::is(Bug::HalfEmptiedAtOnce));
+    if first > 0 {
+        reset(device, layout.starts(half).take(first))?;
+    }
+    reset(device, layout.starts(half).skip(first))
 }
 
 /// Empties a half and writes a snapshot to it. Returns its end, and where everything lies there.
@@ -268,8 +275,9 @@ pub(super) fn begin(
         let from: Vec<Place> = now.iter().map(|block| places[*block as usize]).collect();
         let lost = read_to_copy(device, &from, &mut bytes[BLOCK_BYTES..])?;
         any_read |= lost.iter().zip(&from).any(|(lost, from)| !lost && *from != NO_MORE);
+        let flag = if planted::is(Bug::LostBlockZeroed) { 0 } else { LOST };
         let named: Vec<u32> =
-            now.iter().zip(&lost).map(|(block, lost)| if *lost { block | LOST } else { *block }).collect();
+            now.iter().zip(&lost).map(|(block, lost)| if *lost { block | flag } else { *block }).collect();
         let place = end.append(device, layout, Kind::Snapshot, &named, &mut bytes)?;
         for (nth, block) in named.iter().enumerate() {
             copied[(block & !LOST) as usize] = match block & LOST {
@@ -287,7 +295,9 @@ pub(super) fn begin(
     full_unless(end.find_room(device, layout)?, device)?;
     header.fill(0);
     end.append(device, layout, Kind::Complete, &[], &mut header)?;
-    device.flush()?;
+    if !planted::is(Bug::SnapshotUnflushed) {
+        device.flush()?;
+    }
     Ok((end, copied))
 }
 

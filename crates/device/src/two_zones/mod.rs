@@ -21,6 +21,9 @@
 //! 7. Of a half that is emptied the first zone is empty, durably, before another zone is reset. So one that
 //!    was being emptied has no beginning, and is never read.
 //! 8. One process has the device open: the map of blocks is in its memory.
+//! 9. When an area is given up, formatted over or wiped, no older one is found at any moment: what begins the
+//!    half that counts is reset last, after everything else by which an area could be found, and nothing of
+//!    another one is written before that is durable.
 
 mod record;
 
@@ -29,6 +32,10 @@ mod layout;
 mod log;
 
 mod scan;
+
+mod forget;
+
+pub mod planted;
 
 use mezzanine_ground::interleave::sync::{Arc, Mutex, MutexGuard, RwLock};
 use mezzanine_ground::interleave::{exclusive, lock, shared};
@@ -70,12 +77,14 @@ pub fn zones_with_area(zones: &Zones, area_bytes: u64, used_bytes: u64) -> Resul
     Layout::new(*zones, area_bytes, used_bytes).map(|layout| layout.shown())
 }
 
-/// Empties the zones in which an area may be, whatever state it is in.
+/// Empties the zones in which an area may be, whatever state it is in. At no moment does the device hold an
+/// earlier one.
 ///
 /// # Errors
 /// That of the device.
 pub fn wipe(device: &dyn Device) -> Result<(), DeviceError> {
     let Some(zones) = device.capabilities().zones else { return Ok(()) };
+    forget::forget(device, zones)?;
     log::reset(device, scan::searched(&zones))
 }
 
@@ -99,7 +108,7 @@ impl Below for &dyn Device {
 
 impl<D: Below> TwoZones<D> {
     /// Makes an area of zeros on a device, of `area_bytes` bytes, of which `used_bytes` are ever written.
-    /// Whatever the halves held is gone.
+    /// Whatever area the device had is gone, and at no moment does it hold an earlier one.
     ///
     /// # Errors
     /// `Unsupported` for a device without zones, or with too few or too short ones; that of the device.
@@ -117,7 +126,8 @@ impl<D: Below> TwoZones<D> {
             Ok(layout) => layout,
             Err(reason) => return unsupported(reason),
         };
-        // Zones of an earlier format may lie anywhere in these.
+        // Zones of an earlier format may lie anywhere in these, and those that begin one behind them.
+        forget::forget(device, zones)?;
         log::reset(device, (0..2).flat_map(|half| layout.starts(half)))?;
         let nothing = vec![NOWHERE; layout.area_blocks as usize];
         let (end, map) = log::begin(device, &layout, 0, 1, &nothing)?;
@@ -142,9 +152,9 @@ impl<D: Below> TwoZones<D> {
     /// # Errors
     /// That of the device; the area may be there or not.
     pub fn forget(self) -> Result<(), DeviceError> {
-        let (device, half) = (self.inner.device(), self.log().end.half);
-        log::empty(device, &self.layout, 1 - half)?;
-        log::empty(device, &self.layout, half)
+        let device = self.inner.device();
+        forget::forget(device, self.layout.zones)?;
+        log::reset(device, (0..2).flat_map(|half| self.layout.starts(half)))
     }
 
     fn with(inner: D, layout: Layout, log: Log, map: Vec<Place>) -> Self {
@@ -187,6 +197,7 @@ impl<D: Below> TwoZones<D> {
             }
             Request::Append { zone, buf, at } => Request::Append { zone: self.below(*zone), buf, at },
             Request::Reset { zone } => Request::Reset { zone: self.below(*zone) },
+            Request::Finish { zone } => Request::Finish { zone: self.below(*zone) },
             Request::Flush => Request::Flush,
             Request::Discard { offset, len } => Request::Discard { offset: self.below(*offset), len: *len },
         })
@@ -214,7 +225,7 @@ impl<D: Below> TwoZones<D> {
                 self.write_area(buf, *offset)?;
                 self.flush()
             }
-            Request::Append { .. } | Request::Reset { .. } => {
+            Request::Append { .. } | Request::Reset { .. } | Request::Finish { .. } => {
                 Err(self.error(DeviceErrorKind::ZoneOrder, request))
             }
             // It may read as anything: also as it is.

@@ -2,6 +2,7 @@
 
 use super::layout::{Layout, Position, ROOM_MIN};
 use super::log::{End, Log, NO_MORE, NOWHERE, Place};
+use super::planted::{self, Bug};
 use super::record::{BLOCK_BYTES, Brief, Header, Kind, LOST, unknown_version};
 use crate::zones::write_pointer;
 use crate::{AlignedBuf, Device, DeviceError, DeviceErrorKind, Request, Zones};
@@ -36,12 +37,65 @@ pub(super) fn searched(zones: &Zones) -> impl Iterator<Item = u64> + use<> {
 
 /// Where the halves lie, if there are some.
 pub(super) fn find_layout(device: &dyn Device, zones: Zones) -> Result<Option<Layout>, DeviceError> {
-    let (first, len) = (zones.conventional_len(), zones.zone_len);
-    if zones.zone_capacity < FIRST_HEADERS * BLOCK_BYTES as u64 || len % BLOCK_BYTES as u64 != 0 {
-        return Ok(None);
+    let (mut unread, mut found) = (false, None);
+    each_first_block(device, &zones, |place, read| {
+        let Some(bytes) = read else {
+            unread |= place < zones.conventional_len() + zones.zone_len;
+            return Ok(true);
+        };
+        if let Some(version) = unknown_version(bytes) {
+            let error = DeviceError::new(DeviceErrorKind::Unsupported, "open", device.describe());
+            return Err(error.at(place, BLOCK_BYTES as u64).advise(format!(
+                "it has an area in two halves in version {version}, which this build does not know: use the build that wrote it"
+            )));
+        }
+        found = Header::decode(bytes, place).and_then(|header| layout_of(&header, zones, place));
+        Ok(found.is_none())
+    })?;
+    // It may have begun where nothing can be read. Of a device that has conventional zones as well others
+    // will say so, if it holds anything.
+    match found.is_none() && unread && zones.conventional == 0 {
+        true => Err(damaged(device, zones.conventional_len())),
+        false => Ok(found),
     }
-    let mut unread = false;
-    let all: Vec<u64> = searched(&zones).collect();
+}
+
+/// What begins a half, of this layout or of an earlier one.
+pub(super) struct Beginning {
+    /// First byte of the zone that it lies in.
+    pub(super) zone: u64,
+    pub(super) layout: Layout,
+}
+
+/// Whatever begins a half, as far as it can be read, in the order in which it lies.
+pub(super) fn beginnings(device: &dyn Device, zones: Zones) -> Result<Vec<Beginning>, DeviceError> {
+    let mut found: Vec<Beginning> = Vec::new();
+    each_first_block(device, &zones, |place, read| {
+        let header = read.and_then(|bytes| Header::decode(bytes, place));
+        let zone = zones.start(place);
+        match header.and_then(|header| layout_of(&header, zones, place)) {
+            Some(layout) if found.last().is_none_or(|last| last.zone != zone) => {
+                found.push(Beginning { zone, layout });
+            }
+            _ => {}
+        }
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+/// Shows `see` the blocks in which the first headers of a half may lie, each with its place, as long as it
+/// says `true`. A block that cannot be read is none.
+fn each_first_block(
+    device: &dyn Device,
+    zones: &Zones,
+    mut see: impl FnMut(u64, Option<&[u8]>) -> Result<bool, DeviceError>,
+) -> Result<(), DeviceError> {
+    let fits = zones.zone_capacity >= FIRST_HEADERS * BLOCK_BYTES as u64;
+    if !fits || zones.zone_len % BLOCK_BYTES as u64 != 0 {
+        return Ok(());
+    }
+    let all: Vec<u64> = searched(zones).collect();
     for starts in all.chunks(ZONES_AT_ONCE) {
         let places: Vec<u64> = starts
             .iter()
@@ -55,33 +109,18 @@ pub(super) fn find_layout(device: &dyn Device, zones: Zones) -> Result<Option<La
             .collect();
         let read = device.run(&mut reads);
         for ((place, bytes), read) in places.iter().zip(&blocks).zip(&read) {
-            if let Err(error) = read {
+            let bytes = match read {
+                Ok(()) => Some(&bytes[..]),
+                Err(error) if error.kind() == DeviceErrorKind::Io => None,
                 // Of a device that is switched off nothing is said.
-                if error.kind() != DeviceErrorKind::Io {
-                    return Err(read_failure(device, *place, error));
-                }
-                unread |= *place < first + len;
-                continue;
-            }
-            if let Some(version) = unknown_version(bytes) {
-                let error = DeviceError::new(DeviceErrorKind::Unsupported, "open", device.describe());
-                return Err(error.at(*place, BLOCK_BYTES as u64).advise(format!(
-                    "it has an area in two halves in version {version}, which this build does not know: use the build that wrote it"
-                )));
-            }
-            let header = Header::decode(bytes, *place);
-            let layout = header.and_then(|header| layout_of(&header, zones, *place));
-            if layout.is_some() {
-                return Ok(layout);
+                Err(error) => return Err(read_failure(device, *place, error)),
+            };
+            if !see(*place, bytes)? {
+                return Ok(());
             }
         }
     }
-    // It may have begun where nothing can be read. Of a device that has conventional zones as well others
-    // will say so, if it holds anything.
-    match unread && zones.conventional == 0 {
-        true => Err(damaged(device, first)),
-        false => Ok(None),
-    }
+    Ok(())
 }
 
 fn read_failure(device: &dyn Device, place: u64, error: &DeviceError) -> DeviceError {
@@ -127,10 +166,10 @@ pub(super) fn open(device: &dyn Device, layout: &Layout) -> Result<(Log, Vec<Pla
     let mut is_newest = true;
     while let Some((generation, half)) = found.pop() {
         let mut half = scan(device, layout, half, generation)?;
-        if half.is_complete {
+        if half.is_complete || planted::is(Bug::IncompleteHalfCounts) {
             check_last(device, &mut half);
             // A half that is newer and not complete is written anew, so that it never passes for complete.
-            half.end.in_doubt |= !is_newest;
+            half.end.in_doubt |= !is_newest && !planted::is(Bug::FailedHalfForgotten);
             let used = half.places.iter().filter(|place| **place != NOWHERE).count() as u64;
             return Ok((Log { end: half.end, generation_next, used }, half.places));
         }
@@ -144,7 +183,11 @@ pub(super) fn open(device: &dyn Device, layout: &Layout) -> Result<(Log, Vec<Pla
 }
 
 /// The generation of a half, as its first records say it; none if nothing has begun there.
-fn generation_of(device: &dyn Device, layout: &Layout, half: u32) -> Result<Option<u64>, DeviceError> {
+pub(super) fn generation_of(
+    device: &dyn Device,
+    layout: &Layout,
+    half: u32,
+) -> Result<Option<u64>, DeviceError> {
     let begins = Position::default();
     for nth in 0..FIRST_HEADERS {
         let position = Position { block: nth, ..begins };
@@ -213,9 +256,9 @@ fn scan(device: &dyn Device, layout: &Layout, half: u32, generation: u64) -> Res
         }
         // The end, or a header that is damaged: then the next one says what it said.
         let beyond = Position { block: position.block + 1, ..position };
-        let Some((at, header)) = headers_from(device, layout, half, beyond, Some(generation))
-            .find(|(_, header)| header.number > found.end.number)
-        else {
+        let beyond = headers_from(device, layout, half, beyond, Some(generation))
+            .find(|(_, header)| header.number > found.end.number);
+        let Some((at, header)) = beyond.filter(|_| !planted::is(Bug::DamagedHeaderEnds)) else {
             break;
         };
         let before = layout.position(half, header.before.place).filter(|before| *before >= position);
@@ -233,7 +276,7 @@ fn scan(device: &dyn Device, layout: &Layout, half: u32, generation: u64) -> Res
     let place = start + block * BLOCK_BYTES as u64;
     let goes_on = write_pointer(device, start) == Some(place);
     if layout.zone_blocks() - block >= ROOM_MIN {
-        found.end.in_doubt |= !goes_on;
+        found.end.in_doubt |= !goes_on && !planted::is(Bug::WrittenBehindUnknownEnd);
     } else if !goes_on {
         // Here only what fills the zone may lie. Where it ends before, or a record does that reads as whole,
         // as what was not written of it is zeros, whatever is written there may become part of something
@@ -302,11 +345,12 @@ fn check_last(device: &dyn Device, half: &mut Half) {
     let Some(Last { place, checksum, replaced }) = half.last.take() else { return };
     let mut bytes = AlignedBuf::zeroed(replaced.len() * BLOCK_BYTES);
     let read = device.read_at(&mut bytes, place + BLOCK_BYTES as u64);
-    if read.is_ok() && crc32c::crc32c(&bytes) == checksum {
+    let whole = read.is_ok() && crc32c::crc32c(&bytes) == checksum;
+    if whole || planted::is(Bug::TornRecordTaken) {
         return;
     }
     for (block, before) in replaced.into_iter().rev() {
         half.places[block as usize] = before;
     }
-    half.end.in_doubt = true;
+    half.end.in_doubt = !planted::is(Bug::WrittenBehindTornRecord);
 }

@@ -18,6 +18,7 @@
 use super::geometry::SEGMENTS_OFFSET;
 use super::{ConfigError, TierConfig};
 use crate::config::Geometry;
+use crate::core::Tier;
 use crate::groups::ring::Ring;
 use crate::ids::Position;
 
@@ -118,6 +119,17 @@ impl TierConfig {
             return wrong(reason, "use fewer frames, or the zones that the device reports");
         }
         Ok(Some(ZoneGeometry { bytes: zone_bytes, frames }))
+    }
+}
+
+impl Tier {
+    /// First byte on flash of the zone that the next group is written to, if another one lies there already;
+    /// `None` where it begins a zone, and without zones. Other zones of the queue that are written in part are
+    /// left so: nothing is written there any more before they are reset.
+    pub fn zone_gone_on_in(&self) -> Option<u64> {
+        let next = self.control().ends.staged_from();
+        let begin = self.geometry.zone_begin(next);
+        (begin < next).then(|| self.offset_of(begin))
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) mod completion;
 use crate::checkpoint::Sweep;
 use crate::core::Tier;
 use crate::failure::latch::Failure;
-use crate::ids::{PageId, Sequence};
+use crate::ids::{PageId, Position, Sequence};
 use crate::page_memory::slot_blocks;
 use crate::placement::{Step, Tried};
 use crate::planted::{self, Bug};
@@ -149,11 +149,23 @@ impl WriteGroup<'_> {
     /// processes may die takes care that what a dead one has written of this job is not written again
     /// (the bytes are the same), unless the zone is reset.
     pub fn resets(&self) -> impl Iterator<Item = u64> {
+        self.zones_begun().map(|(zone, _)| zone)
+    }
+
+    /// As [`Self::resets`], each with the zone that the queue leaves for it, if there is one: nothing is
+    /// written there any more before it is reset, and it may have room left. A host whose device limits how
+    /// many zones are written in part has the device finish it before the other is written to.
+    pub fn zones_begun(&self) -> impl Iterator<Item = (u64, Option<u64>)> {
         let Written::Group(sequence) = self.what else { return Vec::new().into_iter() };
         let (tier, group) = (self.tier, self.tier.group_of(sequence));
         let frames = tier.geometry.summary_frames() + group.pages();
         let begun = tier.geometry.zones_begun(group.position(), frames);
-        begun.map(|begin| tier.offset_of(begin)).collect::<Vec<_>>().into_iter()
+        let zone_frames = tier.geometry.zone_frames();
+        let left = |begin: Position| begin.number().checked_sub(zone_frames).map(Position::from_number);
+        begun
+            .map(|begin| (tier.offset_of(begin), left(begin).map(|left| tier.offset_of(left))))
+            .collect::<Vec<_>>()
+            .into_iter()
     }
 
     fn sequential_writes(&self, sequence: Sequence) -> impl Iterator<Item = (u64, &[u8])> {

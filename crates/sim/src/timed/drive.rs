@@ -130,7 +130,7 @@ impl<W: Copy> Drive<W> {
                 self.write_end = operation.address + operation.len;
             }
             OperationKind::Flush => load.flushes += 1,
-            OperationKind::Discard | OperationKind::Reset => {}
+            OperationKind::Discard | OperationKind::Reset | OperationKind::Finish => {}
         }
         let slot = Slot { operation, began: now, ticket: None, whose };
         let number = match self.unused.pop() {

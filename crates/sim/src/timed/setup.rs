@@ -459,6 +459,18 @@ impl Setup {
         if let Some(zones) = self.flash_zones() {
             let (bytes, most) = (geometry.conventional_bytes() * factor, zones.conventional_len());
             let all = geometry.flash_bytes() * factor;
+            // A zone that has room left would have to be finished, and no host here does so.
+            if zones.active_max > 0 && zones.zone_capacity % u64::from(self.page_bytes) != 0 {
+                let reason = format!(
+                    "{} limits how many zones are written in part, and pages of {} bytes do not fill one of {}",
+                    self.flash_model.name, self.page_bytes, zones.zone_capacity
+                );
+                return Err(Refusal::new(
+                    "page_bytes",
+                    reason,
+                    "use smaller pages, or a model without max_active_zones",
+                ));
+            }
             if bytes > most || all > zones.zone_len * zones.count {
                 let reason = format!(
                     "the tier takes {all} bytes, {bytes} of them in conventional zones, and {} has {}, {most} of \

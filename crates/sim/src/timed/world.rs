@@ -291,7 +291,7 @@ impl<'t> World<'t> {
         match kind {
             OperationKind::Write => self.counts.disk_pages_written += 1,
             OperationKind::Read => self.counts.disk_pages_read += 1,
-            OperationKind::Flush | OperationKind::Discard | OperationKind::Reset => {}
+            OperationKind::Flush | OperationKind::Discard | OperationKind::Reset | OperationKind::Finish => {}
         }
         self.submit(which, kind, place % pages * len, len, whose);
     }

@@ -227,7 +227,9 @@ impl SsdDevice {
             Request::Discard { offset, len } => {
                 self.enter(inside, OperationKind::Discard, *offset, *len, false)
             }
-            Request::Append { .. } | Request::Reset { .. } => return Err(DeviceErrorKind::Unsupported),
+            Request::Append { .. } | Request::Reset { .. } | Request::Finish { .. } => {
+                return Err(DeviceErrorKind::Unsupported);
+            }
         };
         if spent == Spent::Cut {
             // Somewhere on the way.

@@ -61,7 +61,7 @@ impl Ssd {
             OperationKind::Flush => (self.flush(parts, begins), false),
             OperationKind::Discard => (self.discard(parts, begins, operation), false),
             // It has no zones.
-            OperationKind::Reset => (begins, false),
+            OperationKind::Reset | OperationKind::Finish => (begins, false),
         };
         if self.config.host.ordered {
             done = done.max(parts.words.completed_at);

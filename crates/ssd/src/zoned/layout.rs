@@ -4,11 +4,13 @@ use std::mem::size_of;
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
+use crate::divisor::Divisor;
 
 use super::{FLASH_PER_AREA, ZonesConfig};
 use crate::config::SsdConfig;
 use crate::counters::Counters;
 use crate::nand::{NandClock, NandTimes, Plane};
+use crate::state::Queue;
 
 /// What is there once.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -41,14 +43,14 @@ pub(super) struct Layout {
     erases: Range<usize>,
     tournament: Range<usize>,
     map: Range<usize>,
+    by_queue: Divisor,
 }
 
 /// A state taken apart.
 pub(super) struct Parts<'s> {
     pub(super) words: &'s mut Words,
     pub(super) counters: &'s mut Counters,
-    /// When the commands that came last were complete, one after the other in turn.
-    pub(super) queue: &'s mut [u64],
+    pub(super) queue: Queue<'s>,
     pub(super) planes: &'s mut [Plane],
     /// Of each zone of flash: units that the host has written,
     pub(super) units: &'s mut [u64],
@@ -84,6 +86,7 @@ impl Layout {
             erases: take(8 * flash_zones),
             tournament: take(4 * NandClock::tournament_words(geometry.planes())),
             map: take(4 * zones.conventional as usize * zone_units),
+            by_queue: Divisor::new(config.host.queue_depth),
         }
     }
 
@@ -115,7 +118,7 @@ impl Layout {
         // In the order in which they lie.
         let words = bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(part(&self.words)));
         let counters = bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(part(&self.counters)));
-        let queue = part(&self.queue);
+        let queue = Queue::new(part(&self.queue), self.by_queue);
         let channels = part(&self.channels);
         let planes = bytemuck::cast_slice_mut(part(&self.planes));
         let units = part(&self.units);

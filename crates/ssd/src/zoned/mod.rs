@@ -10,6 +10,7 @@
 //! - *Z2*: a write begins at the write pointer of its zone and ends within it.
 //! - *Z3*: of the conventional area one half holds the newest version of every unit that was written; the
 //!   other is erased when it becomes the one that is written.
+//! - *Z4*: no more zones are written in part than the drive allows.
 
 mod area;
 
@@ -35,6 +36,13 @@ pub struct ZonesConfig {
     /// Zones at the beginning that the host writes over in place. Each takes [`FLASH_PER_AREA`] zones of
     /// flash.
     pub conventional: u32,
+    /// Zones that may be written in part at a time, neither empty nor full; 0 is no limit.
+    #[serde(default)]
+    pub max_active_zones: u32,
+    /// Of these, those that may be open; 0 is no limit. Told to the host: a drive closes by itself what
+    /// nothing is written to.
+    #[serde(default)]
+    pub max_open_zones: u32,
 }
 
 /// Zones of flash that a conventional one takes: two halves, each with as much room again as it holds.
@@ -78,6 +86,11 @@ impl ZonedSsd {
             let reason = format!("must divide the {planes} planes, not {}", zones.planes_per_zone);
             return Err(ConfigError::new("planes_per_zone", reason));
         }
+        let ZonesConfig { max_active_zones: active, max_open_zones: open, .. } = zones;
+        if active > 0 && open > active {
+            let reason = format!("must be no more than max_active_zones, {active}, not {open}");
+            return Err(ConfigError::new("max_open_zones", reason));
+        }
         let zone_bytes = u64::from(zones.planes_per_zone)
             * u64::from(config.geometry.units_per_block())
             * u64::from(config.geometry.unit_bytes);
@@ -115,7 +128,8 @@ impl ZonedSsd {
             zone_capacity: zone_len,
             count: self.config.capacity_bytes / zone_len,
             conventional: self.zones.conventional.into(),
-            open_max: 0,
+            open_max: self.zones.max_open_zones,
+            active_max: self.zones.max_active_zones,
         }
     }
 
@@ -229,6 +243,11 @@ impl ZonedSsd {
         }
         let zone = span.first / self.zone_units();
         let (flash, from) = (self.flash_zone(zone), span.first % self.zone_units());
+        let active_max = u64::from(self.zones.max_active_zones);
+        if from == 0 && active_max > 0 {
+            let active = self.active(parts);
+            assert!(active < active_max, "Z4: zone {zone} is begun while {active} are written in part");
+        }
         let written = &mut parts.units[flash as usize];
         assert_eq!(*written, from, "Z2: a write to zone {zone} begins at its write pointer");
         assert!(from + span.units <= self.zone_units(), "Z2: a write to zone {zone} ends within it");
@@ -275,6 +294,32 @@ impl ZonedSsd {
         over.max(done + self.link.transfer(span.units))
     }
 
+    /// How many sequential zones are written in part.
+    fn active(&self, parts: &Parts<'_>) -> u64 {
+        let host = u64::from(self.zones.conventional)..self.zones().count;
+        let written = |zone: &u64| parts.units[self.flash_zone(*zone) as usize];
+        host.filter(|zone| (1..self.zone_units()).contains(&written(zone))).count() as u64
+    }
+
+    /// Has a zone full: a unit that waits for its partner is programmed without one.
+    fn finish(&self, parts: &mut Parts<'_>, now: u64, address: u64) -> u64 {
+        let here = self.link.over(&mut parts.words.link_free_at, now + self.link.latency, 0);
+        let zone = address / u64::from(self.config.geometry.unit_bytes) / self.zone_units();
+        assert!(
+            zone >= u64::from(self.zones.conventional),
+            "Z2: a zone that is finished is a sequential one"
+        );
+        let flash = self.flash_zone(zone);
+        let per_page = u64::from(self.config.geometry.units_per_page());
+        let written = std::mem::replace(&mut parts.units[flash as usize], self.zone_units());
+        if written % per_page == 0 {
+            return here;
+        }
+        parts.counters.units_programmed += written % per_page;
+        parts.counters.units_padded += per_page - written % per_page;
+        self.program(parts, flash, written / per_page, here)
+    }
+
     fn reset(&self, parts: &mut Parts<'_>, now: u64, address: u64) -> u64 {
         let here = self.link.over(&mut parts.words.link_free_at, now + self.link.latency, 0);
         let zone = address / u64::from(self.config.geometry.unit_bytes) / self.zone_units();
@@ -292,14 +337,13 @@ impl Timing for ZonedSsd {
     }
 
     /// # Panics
-    /// If a write or a reset breaks the rules of zones (Z2): a device that keeps what is written refuses it.
+    /// If a write, reset or finish breaks the rules of zones (Z2, Z4): a device that keeps what is written refuses it.
     fn submit(&self, state: &mut [u64], now: u64, operation: Operation) -> Result<Submitted, Full> {
         let mut parts = self.layout.parts(&self.nand, state);
         let now = now.max(parts.words.now);
         parts.words.now = now;
         // A command begins when the one that came a queue's length before it is complete.
-        let turn = (parts.words.commands % parts.queue.len() as u64) as usize;
-        let begins = now.max(parts.queue[turn]);
+        let begins = now.max(*parts.queue.of_command(parts.words.commands));
         let (span, end) = (self.span(&operation), operation.address.saturating_add(operation.len));
         let (done, sequential) = match operation.kind {
             OperationKind::Read => {
@@ -315,9 +359,10 @@ impl Timing for ZonedSsd {
                 (self.link.over(&mut parts.words.link_free_at, begins, 0), false)
             }
             OperationKind::Reset => (self.reset(&mut parts, begins, operation.address), false),
+            OperationKind::Finish => (self.finish(&mut parts, begins, operation.address), false),
             OperationKind::Discard => (self.link.over(&mut parts.words.link_free_at, begins, 0), false),
         };
-        parts.queue[turn] = done;
+        *parts.queue.of_command(parts.words.commands) = done;
         parts.words.commands += 1;
         Ok(Submitted { sequential, ticket: Ticket::known(done) })
     }

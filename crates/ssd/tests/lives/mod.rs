@@ -168,7 +168,7 @@ impl Life {
         let is_write = kind == OperationKind::Write;
         match kind {
             OperationKind::Read => {}
-            OperationKind::Reset => unreachable!("these drives have no zones"),
+            OperationKind::Reset | OperationKind::Finish => unreachable!("these drives have no zones"),
             OperationKind::Flush => {
                 for write in self.units.iter_mut().flat_map(|unit| &mut unit.writes) {
                     if write.acknowledged <= now {

@@ -94,7 +94,7 @@ impl Slow {
             }
             Request::Flush => self.pass(Held::Flushes),
             Request::Read { .. } => self.pass(Held::Reads),
-            Request::Discard { .. } | Request::Reset { .. } => {}
+            Request::Discard { .. } | Request::Reset { .. } | Request::Finish { .. } => {}
         }
     }
 

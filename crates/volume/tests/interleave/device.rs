@@ -50,7 +50,9 @@ impl Scheduled {
             Request::Flush => self.0.flush(),
             Request::Discard { offset, len } => self.0.discard(*offset, *len),
             Request::WriteThrough { offset, buf } => self.0.write_through(buf, *offset),
-            Request::Append { .. } | Request::Reset { .. } => Err(request.unsupported(self.0.describe())),
+            Request::Append { .. } | Request::Reset { .. } | Request::Finish { .. } => {
+                Err(request.unsupported(self.0.describe()))
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The tier's jobs, carried out by several processes in any order and at any pace.
 
-use mezzanine_device::zones::reset_and_write;
+use mezzanine_device::zones::{ZoneBegun, reset_and_write};
 use mezzanine_device::{Device, Request};
 use mezzanine_engine::{Job, JobError, StageIn, StageKind};
 
@@ -97,7 +97,8 @@ impl Server<'_> {
         let (scenario, space) = (&self.world.scenario, self.world.scenario.space);
         let results = match &mut self.jobs[which].job {
             Job::WriteGroup(job) if scenario.zones.is_some() => {
-                vec![reset_and_write(&**flash, job.resets(), job.writes())]
+                let begun = job.zones_begun().map(|(zone, left)| ZoneBegun { zone, left });
+                vec![reset_and_write(&**flash, begun, job.writes())]
             }
             Job::WriteGroup(job) => {
                 let mut writes: Vec<_> =

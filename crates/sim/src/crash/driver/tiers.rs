@@ -127,8 +127,15 @@ pub(crate) fn lay_on_zones(tier: &mut TierConfig, seed: u64) -> Zones {
 
 /// As [`lay_on_zones`]. One device in three has no conventional zones: then the beginning of the tier is kept
 /// in two halves of sequential ones. Only whoever opens the tier as a volume does can use such a device.
+///
+/// Two devices in three limit how many zones are written in part, as narrowly as a tier can do with: one for
+/// the queue, and two for the halves.
 pub(crate) fn lay_on_any_zones(tier: &mut TierConfig, seed: u64) -> Zones {
-    lay_on(tier, seed, Random::new(seed ^ 0x7a6e_735f_6f6e_6c79).chance(1, 3))
+    let zones = lay_on(tier, seed, Random::new(seed ^ 0x7a6e_735f_6f6e_6c79).chance(1, 3));
+    let mut random = Random::new(seed ^ 0x7a6e_735f_6d61_7821);
+    let least = if zones.conventional == 0 { 3 } else { 1 };
+    let active_max = if random.chance(1, 3) { 0 } else { least + random.below(3) as u32 };
+    Zones { active_max, open_max: random.below(3) as u32, ..zones }
 }
 
 fn lay_on(tier: &mut TierConfig, seed: u64, all_sequential: bool) -> Zones {
@@ -165,6 +172,7 @@ fn lay_on(tier: &mut TierConfig, seed: u64, all_sequential: bool) -> Zones {
         count: flash_bytes(tier) / len,
         conventional,
         open_max: 0,
+        active_max: 0,
     };
     if !all_sequential {
         return zones;

@@ -165,7 +165,9 @@ impl Device for HoledDevice {
                 Request::Discard { len, .. } => Request::Discard { offset, len: *len },
                 Request::WriteThrough { buf, .. } => Request::WriteThrough { offset, buf },
                 // Files have no zones.
-                Request::Append { .. } | Request::Reset { .. } => Request::Reset { zone: offset },
+                Request::Append { .. } | Request::Reset { .. } | Request::Finish { .. } => {
+                    Request::Reset { zone: offset }
+                }
             });
         }
         let mut done = if moved.is_empty() { Vec::new() } else { self.inner.run(&mut moved) }.into_iter();
@@ -180,7 +182,9 @@ impl Device for HoledDevice {
             Request::Write { buf, .. } => Request::Write { offset: place, buf },
             Request::Discard { len, .. } => Request::Discard { offset: place, len },
             Request::WriteThrough { buf, .. } => Request::WriteThrough { offset: place, buf },
-            Request::Append { .. } | Request::Reset { .. } => Request::Reset { zone: place },
+            Request::Append { .. } | Request::Reset { .. } | Request::Finish { .. } => {
+                Request::Reset { zone: place }
+            }
             Request::Flush => Request::Flush,
         })
     }
