@@ -164,8 +164,10 @@ impl Ssd {
         }
         // A plane that has been free for a while has begun when the last of them came.
         let not_before = if must { filled_at.max(now) } else { filled_at };
-        let not_before =
-            ftl.keep_journal(self.map_pages, self.logical_units, not_before.max(words.settled_at));
+        let not_before = not_before.max(*ftl.settled_at);
+        let not_before = ftl.keep_journal(self.map_pages, self.logical_units, not_before);
+        // What the journal gave up is needed until then (T4).
+        let not_before = not_before.max(*ftl.settled_at);
         let plane = ftl.first_free(stream as usize);
         let programmed = ftl.program(plane, stream as usize, &logical[..count], not_before);
         for (index, frame) in chosen.iter().enumerate() {
@@ -218,7 +220,7 @@ impl Ssd {
             ftl.frames[number as usize].done_at = words.free_from;
             words.released += 1;
             next = ftl.frames.after(number);
-            words.settled_at = words.settled_at.max(now);
+            *ftl.settled_at = now.max(*ftl.settled_at);
         }
         words.started = words.started.max(words.released);
     }
@@ -246,7 +248,7 @@ impl Ssd {
             ftl.give_up(target);
         }
         // What it had may be erased from then on.
-        words.settled_at = words.settled_at.max(now);
+        *ftl.settled_at = now.max(*ftl.settled_at);
         ftl.journal.dirty += 1;
         if let Some(record) = &mut ftl.record {
             // What gets into flash before then is there until then.

@@ -119,6 +119,10 @@ impl Ftl<'_> {
             moved += count as u32;
         }
         let is_empty = self.array.valid(block) == 0;
+        assert!(
+            !is_empty || self.free_at(plane) >= *self.settled_at || self.erases_too_early(),
+            "T4: block {block} is erased while what it held is still needed"
+        );
         let state = &mut self.array.planes[plane as usize];
         state.cursor = cursor - block * per_block;
         state.debt = state.debt.saturating_sub(u64::from(moved) * gain);
