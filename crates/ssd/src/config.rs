@@ -270,8 +270,19 @@ impl SsdConfig {
         }
         let units = capacity_bytes / u64::from(self.geometry.unit_bytes);
         let most = 4.0_f64.max(2.0 / share) * capacity_bytes as f64;
-        while config.capacity_units_max() < units && (config.geometry.bytes() as f64) < most {
+        let has_room = |config: &Self| config.capacity_units_max() >= units;
+        let may_grow =
+            |config: &Self| (config.geometry.bytes() as f64) < most && config.geometry.has_units_for_map();
+        while !has_room(&config) && may_grow(&config) {
             config.geometry.blocks_per_plane += 1;
+        }
+        if !config.geometry.has_units_for_map() {
+            let reason = format!(
+                "of {capacity_bytes} takes more than 2^31 mapping units of {} bytes of flash: give less, or a \
+                 larger unit_bytes in the model",
+                self.geometry.unit_bytes
+            );
+            return Err(ConfigError::new("capacity_bytes", reason));
         }
         if config.geometry.bytes() as f64 >= most {
             let reason = format!(
@@ -293,7 +304,7 @@ impl SsdConfig {
 
     /// Mapping units that the host can be given: what is not held back, open, bad or the map's.
     pub fn capacity_units_max(&self) -> u64 {
-        let room = u64::from(self.geometry.units()).saturating_sub(self.held_units());
+        let room = self.geometry.units_of_any().saturating_sub(self.held_units());
         if !self.ftl.journal {
             return room;
         }
@@ -322,10 +333,10 @@ impl SsdConfig {
             + u64::from(self.ftl.journal)
             + 2;
         let bad =
-            (u64::from(self.geometry.blocks()) * u64::from(self.ftl.bad_blocks_per_thousand)).div_ceil(1000);
+            (self.geometry.blocks_of_any() * u64::from(self.ftl.bad_blocks_per_thousand)).div_ceil(1000);
         // Less than a page of garbage stays in a block; a unit in the buffer has its version of before in
         // flash.
-        let rest = u64::from(self.geometry.blocks()) * u64::from(self.geometry.units_per_page() - 1);
+        let rest = self.geometry.blocks_of_any() * u64::from(self.geometry.units_per_page() - 1);
         let buffered = u64::from(self.buffer_frames());
         // So have two pages of the map.
         let map = 2 * u64::from(self.geometry.units_per_page());

@@ -7,6 +7,9 @@ use crate::ConfigError;
 /// Mapping units that one flash page can hold at most.
 pub const UNITS_PER_PAGE_MAX: u32 = 8;
 
+/// Mapping units of a drive: fewer than this. A word of the map has a bit for what is in the buffer.
+const UNITS_LIMIT: u64 = 1 << 31;
+
 /// The flash of a drive: channels, packages, chips, planes, blocks and pages. All planes together are what
 /// can work at the same time ("Durable Write Cache in Flash Memory SSD for Relational and NoSQL Databases",
 /// section 2.3: 8 channels, 4 packages, 4 chips and 2 planes make 256 operations).
@@ -94,10 +97,12 @@ impl Geometry {
         if planes > 4096 {
             return Err(ConfigError::new("channels", format!("{planes} planes are more than 4096")));
         }
-        let blocks = planes * u64::from(self.blocks_per_plane);
-        let units = blocks * u64::from(self.pages_per_block) * u64::from(units);
-        if units >= 1 << 31 {
-            let reason = format!("the drive has {units} mapping units, and 2^31 is too many");
+        if !self.has_units_for_map() {
+            let units = self.units_of_any();
+            let reason = format!(
+                "the drive has {units} mapping units, and 2^31 is too many: give it fewer blocks, or a larger \
+                 unit_bytes"
+            );
             return Err(ConfigError::new("blocks_per_plane", reason));
         }
         Ok(())
@@ -128,9 +133,24 @@ impl Geometry {
         self.blocks() * self.units_per_block()
     }
 
+    /// As [`Self::blocks`], of one that was not checked.
+    pub(crate) fn blocks_of_any(&self) -> u64 {
+        u64::from(self.planes()) * u64::from(self.blocks_per_plane)
+    }
+
+    /// As [`Self::units`], of one that was not checked.
+    pub(crate) fn units_of_any(&self) -> u64 {
+        self.blocks_of_any() * u64::from(self.units_per_block())
+    }
+
+    /// Whether a word of the map can name each unit.
+    pub(crate) fn has_units_for_map(&self) -> bool {
+        self.units_of_any() < UNITS_LIMIT
+    }
+
     /// Bytes of the whole drive without spare areas.
     pub fn bytes(&self) -> u64 {
-        u64::from(self.units()) * u64::from(self.unit_bytes)
+        self.units_of_any() * u64::from(self.unit_bytes)
     }
 
     /// The page that was programmed before into the cells that this one is programmed into. In runs of twice

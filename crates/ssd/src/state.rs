@@ -24,9 +24,6 @@ pub(crate) struct Words {
     pub(crate) flushed_at: u64,
     /// When the frame that was released last became free: frames are freed in their order.
     pub(crate) free_from: u64,
-    /// The latest time by which frames were released: what they took the place of may be erased, so nothing
-    /// begins before it.
-    pub(crate) settled_at: u64,
     /// Units written since the last flush.
     pub(crate) units_since_flush: u64,
     /// Commands so far.
@@ -52,6 +49,8 @@ pub(crate) struct Words {
 #[repr(C)]
 struct Head {
     words: Words,
+    /// As of [`Ftl`].
+    settled_at: u64,
     journal: Journal,
     counters: Counters,
     closings: u64,
@@ -208,7 +207,7 @@ impl Layout {
     ) -> Parts<'s> {
         assert_eq!(state.len(), self.len(), "the state is that of another drive");
         let mut rest = state;
-        let Head { words, journal, counters, closings } = &mut take(&mut rest, 1)[0];
+        let Head { words, settled_at, journal, counters, closings } = &mut take(&mut rest, 1)[0];
         let queue = take(&mut rest, self.queue);
         let channels = take(&mut rest, self.channels);
         let planes = take(&mut rest, self.planes);
@@ -224,7 +223,17 @@ impl Layout {
         Parts {
             words,
             queue: Queue::new(queue, self.by_queue),
-            ftl: Ftl { config: &config.ftl, array, clock, map, frames, journal, counters, record: None },
+            ftl: Ftl {
+                config: &config.ftl,
+                array,
+                clock,
+                map,
+                frames,
+                settled_at,
+                journal,
+                counters,
+                record: None,
+            },
         }
     }
 }

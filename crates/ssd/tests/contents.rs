@@ -230,3 +230,25 @@ fn shipped_drives_can_be_made_smaller() {
         assert!(error.to_string().contains("give more"), "{error}");
     }
 }
+
+/// A word of the map names fewer than 2^31 units, and 32 bits no more than 2^32: neither may wrap around.
+#[test]
+fn drives_of_many_terabytes_work_or_are_refused_by_name() {
+    for name in ["durassd", "ssd-a", "ssd-b"] {
+        let model = mezzanine_device::model::find(name).unwrap();
+        let whole = Ssd::of_model(&model).unwrap().unwrap();
+        let large = whole.config().with_capacity(4 << 40).unwrap();
+        assert!(u64::from(large.geometry.units()) > (4 << 40) / 4096, "{name}");
+        for capacity in [8_u64 << 40, 16 << 40, 32 << 40, 1 << 62, u64::MAX / 4096 * 4096] {
+            let error = whole.config().with_capacity(capacity).unwrap_err();
+            assert_eq!(error.key(), "capacity_bytes", "{name} of {capacity} bytes: {error}");
+            assert!(error.to_string().contains("2^31"), "{error}");
+        }
+        let mut coarse = whole.config().clone();
+        coarse.geometry.unit_bytes *= 2;
+        coarse.geometry.page_bytes *= 2;
+        coarse.capacity_bytes *= 2;
+        coarse.check().unwrap();
+        assert_eq!(coarse.with_capacity(8 << 40).unwrap().capacity_bytes, 8 << 40, "{name}");
+    }
+}

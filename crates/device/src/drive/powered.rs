@@ -114,6 +114,13 @@ impl<D: LosesPower> PoweredDrive<D> {
         self.cut_at_write.store(n.max(1), Ordering::SeqCst);
     }
 
+    /// Lets the power fail in no write any more. If it was to fail in one that had begun, it has failed when
+    /// this returns.
+    pub fn cut_in_no_write(&self) {
+        let _alone = self.under_way.write().unwrap_or_else(PoisonError::into_inner);
+        self.cut_at_write.store(u64::MAX, Ordering::SeqCst);
+    }
+
     /// The power fails now. From now on all requests fail, those under way among them.
     pub fn cut(&self) {
         if !self.off.swap(true, Ordering::SeqCst) {
@@ -323,6 +330,25 @@ mod tests {
             drive.lose(1);
             drive.restore();
         }
+    }
+
+    #[test]
+    fn a_cut_that_is_taken_back_has_come_or_never_comes() {
+        let drive = drive(1 << 20, 10_000.0);
+        drive.cut_in_write(1);
+        thread::scope(|scope| {
+            let write = scope.spawn(|| drive.write_at(&[7; 4096], 0));
+            while drive.contents().changes() == 0 {
+                thread::yield_now();
+            }
+            drive.cut_in_no_write();
+            assert!(!drive.is_on(), "the write had begun");
+            write.join().unwrap().unwrap_err();
+        });
+        drive.lose(1);
+        drive.restore();
+        drive.write_at(&[7; 4096], 0).unwrap();
+        assert!(drive.is_on());
     }
 
     /// Rules 1 and 2: a write that the model holds back is not acknowledged, and is over before the cut is

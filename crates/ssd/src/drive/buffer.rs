@@ -167,9 +167,11 @@ impl Ssd {
         }
         // A plane that has been free for a while has begun when the last of them came.
         let not_before = if must { filled_at.max(now) } else { filled_at };
-        let mut not_before = not_before.max(words.settled_at);
+        let mut not_before = not_before.max(*ftl.settled_at);
         if ftl.owes_journal() {
             not_before = ftl.keep_journal(self.map_pages, self.logical_units, not_before);
+            // What the journal gave up is needed until then (T4).
+            not_before = not_before.max(*ftl.settled_at);
             plane = None;
         }
         let plane = plane.unwrap_or_else(|| ftl.first_free(stream));
@@ -236,7 +238,7 @@ impl Ssd {
             words.released += 1;
             number = ftl.frames.after(number);
         }
-        words.settled_at = words.settled_at.max(now);
+        *ftl.settled_at = now.max(*ftl.settled_at);
         words.started = words.started.max(words.released);
     }
 
@@ -263,7 +265,7 @@ impl Ssd {
             ftl.give_up(target);
         }
         // What it had may be erased from then on.
-        words.settled_at = words.settled_at.max(now);
+        *ftl.settled_at = now.max(*ftl.settled_at);
         ftl.journal.dirty += 1;
         if let Some(record) = &mut ftl.record {
             // What gets into flash before then is there until then.

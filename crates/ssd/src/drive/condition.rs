@@ -146,6 +146,7 @@ impl Ssd {
         parts.ftl.frames.fill(Frame::zeroed());
         parts.queue.settle();
         *parts.words = Words { made: parts.words.made, ..Words::zeroed() };
+        *parts.ftl.settled_at = 0;
         *parts.ftl.counters = Counters::default();
     }
 }

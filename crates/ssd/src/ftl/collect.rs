@@ -149,6 +149,11 @@ impl Ftl<'_> {
         let state = &mut self.array.planes[plane as usize];
         (state.victim, state.debt) = (0, 0);
         let begins_at = state.free_at;
+        assert!(
+            begins_at >= *self.settled_at || self.erases_too_early(),
+            "T4: block {block} is erased while what it held is still needed"
+        );
+        let state = &mut self.array.planes[plane as usize];
         state.free_at += self.clock.times.erase;
         let ends_at = state.free_at;
         self.counters.erases += 1;

@@ -45,6 +45,10 @@ impl Ftl<'_> {
     /// Writes what the map owes to its journal. Returns from when on a program may begin: changed entries are
     /// bounded.
     pub(crate) fn keep_journal(&mut self, map_pages: u32, first: u32, now: u64) -> u64 {
+        self.write_full_pages(map_pages, first, now, false)
+    }
+
+    fn write_full_pages(&mut self, map_pages: u32, first: u32, now: u64, of_flush: bool) -> u64 {
         if !self.config.journal {
             self.journal.dirty = 0;
             return now;
@@ -61,7 +65,7 @@ impl Ftl<'_> {
                 from = from.max(self.journal.done_at);
                 self.journal.under_way = 0;
             }
-            self.write_journal_page(map_pages, first, from);
+            self.write_journal_page(map_pages, first, from, of_flush);
             self.journal.dirty -= entries;
             self.journal.under_way += entries;
         }
@@ -73,31 +77,31 @@ impl Ftl<'_> {
         if !self.config.journal {
             return now;
         }
-        let now = self.keep_journal(map_pages, first, now);
+        let now = self.write_full_pages(map_pages, first, now, true);
         if self.journal.dirty > 0 {
-            self.write_journal_page(map_pages, first, now);
+            self.write_journal_page(map_pages, first, now, true);
             self.journal.dirty = 0;
         }
         self.journal.under_way = 0;
         now.max(self.journal.done_at)
     }
 
-    fn write_journal_page(&mut self, map_pages: u32, first: u32, now: u64) {
+    fn write_journal_page(&mut self, map_pages: u32, first: u32, now: u64, of_flush: bool) {
         // Those that the pages of the turn before took the place of are needed until these are in flash.
         let mut now = self.end_turn(now);
         if std::mem::take(&mut self.journal.owes_page) != 0 {
             // A page of the journal is written over only when the map's pages have all that it has.
             let turn = (self.journal.pages.saturating_sub(1) % u64::from(map_pages)) as u32;
-            self.write_map_page(first, map_pages + turn, now, 0);
+            self.write_map_page(first, map_pages + turn, now, 0, false);
             now = self.end_turn(now);
         }
         let turn = (self.journal.pages % u64::from(map_pages)) as u32;
         self.journal.pages += 1;
-        let begins_at = self.write_map_page(first, turn, now, 0);
+        let begins_at = self.write_map_page(first, turn, now, 0, of_flush);
         self.journal.done_at = self.journal.done_at.max(self.journal.turn_done_at);
         // The map's own page in the same turn needs nobody to wait. It has what the journal's has, so it does
         // not begin before that.
-        self.write_map_page(first, map_pages + turn, begins_at, UNITS_PER_PAGE_MAX as usize);
+        self.write_map_page(first, map_pages + turn, begins_at, UNITS_PER_PAGE_MAX as usize, false);
     }
 
     /// Gives up what the pages of the last turn took the place of, which are in flash then. Returns when.
@@ -105,12 +109,14 @@ impl Ftl<'_> {
         for held in std::mem::take(&mut self.journal.held) {
             self.give_up(held);
         }
-        now.max(std::mem::take(&mut self.journal.turn_done_at))
+        let done_at = std::mem::take(&mut self.journal.turn_done_at);
+        *self.settled_at = done_at.max(*self.settled_at);
+        now.max(*self.settled_at)
     }
 
     /// Writes the page with this number of those behind the units of the host; what it takes the place of is
     /// held from this place on. Returns when it begins.
-    fn write_map_page(&mut self, first: u32, number: u32, now: u64, hold_at: usize) -> u64 {
+    fn write_map_page(&mut self, first: u32, number: u32, now: u64, hold_at: usize, of_flush: bool) -> u64 {
         let per_page = self.array.geometry.units_per_page();
         let logical = first + number * per_page;
         let plane = self.first_free(MAP);
@@ -120,7 +126,7 @@ impl Ftl<'_> {
         }
         self.end_page(plane, MAP, &programmed, per_page);
         if let Some(record) = &mut self.record {
-            record.map_page(programmed.unit, number, per_page, programmed.begins_at, programmed.done_at);
+            record.map_page(&programmed, number, per_page, of_flush);
         }
         for index in 0..per_page {
             let place = Location::Flash(programmed.unit + index).word();

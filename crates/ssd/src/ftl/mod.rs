@@ -10,6 +10,8 @@
 //!   names it.
 //! - *T2*: the version before one in the buffer stays valid until the newer one is in flash.
 //! - *T3*: collection keeps pace: a plane never runs out of erased blocks for what it has accepted.
+//! - *T4*: a block is erased no earlier than what it held was given up, on whichever plane the newer copy is:
+//!   a power cut in between would find neither.
 //!
 //! The map's own pages and its journal are units behind those of the host, and are collected like them.
 
@@ -26,10 +28,11 @@ use mezzanine_ground::region::prefetch;
 use crate::config::{FtlConfig, STREAMS_MAX};
 use crate::counters::Counters;
 use crate::nand::{Array, NandClock};
-use crate::power::Recorder;
+use crate::power::{PlantedFault, Recorder};
 
 pub(crate) use frames::{Frame, Frames};
 pub(crate) use journal::{JOURNAL_ENTRY_BYTES, Journal};
+pub(crate) use place::Programmed;
 
 /// The stream of units that collection has moved.
 pub(crate) const MOVED: usize = STREAMS_MAX as usize;
@@ -108,6 +111,9 @@ pub(crate) struct Ftl<'s> {
     pub(crate) clock: NandClock<'s>,
     pub(crate) map: &'s mut [u32],
     pub(crate) frames: Frames<'s>,
+    /// The latest time by which something was given up, since something newer is in flash: nothing is erased
+    /// before it (T4).
+    pub(crate) settled_at: &'s mut u64,
     pub(crate) journal: &'s mut Journal,
     pub(crate) counters: &'s mut Counters,
     /// Who keeps what flash holds, if anybody does.
@@ -115,6 +121,11 @@ pub(crate) struct Ftl<'s> {
 }
 
 impl Ftl<'_> {
+    /// Whether a test has taken out T4.
+    fn erases_too_early(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| record.is_planted(PlantedFault::ErasedTooEarly))
+    }
+
     /// Where the newest version of a unit is.
     #[inline]
     pub(crate) fn location(&self, logical: u32) -> Location {

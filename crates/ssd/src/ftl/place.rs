@@ -123,6 +123,11 @@ impl Ftl<'_> {
     fn open(&mut self, plane: u32, stream: usize) -> u32 {
         // The last erased block is for what collection moves (T3).
         while stream != MOVED && self.array.erased(plane) < 2 {
+            // The plane may have been idle for long, and what was given up meanwhile is needed until then (T4).
+            if !self.erases_too_early() {
+                let state = &mut self.array.planes[plane as usize];
+                state.free_at = state.free_at.max(*self.settled_at);
+            }
             assert!(
                 self.collect_in_full(plane),
                 "T3: plane {plane} has no erased block and nothing to collect"

@@ -25,6 +25,8 @@ pub enum PlantedFault {
     ProgramsCutOff,
     /// A start of a volatile drive brings back writes that the start before had left out.
     LeftOutReturns,
+    /// Collection erases a block from when on its plane is idle, though what the block held is needed longer.
+    ErasedTooEarly,
     /// A start of a volatile drive does not write to the journal what it found.
     StartUnjournalled,
 }

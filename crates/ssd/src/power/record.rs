@@ -8,7 +8,7 @@ use super::{
     Version,
 };
 use crate::config::SsdConfig;
-use crate::ftl::{JOURNAL_ENTRY_BYTES, Location};
+use crate::ftl::{JOURNAL_ENTRY_BYTES, Location, Programmed};
 
 impl Recorder {
     /// Of a drive that was never used.
@@ -140,11 +140,14 @@ impl Recorder {
         self.change(first, vec![Held::Erased; units as usize], begins, ends, true);
     }
 
-    /// A page of the journal, or of the map behind it, is programmed.
-    pub(crate) fn map_page(&mut self, first: u32, number: u32, units: u32, begins: u64, ends: u64) {
+    /// A page of the journal, or of the map behind it, is programmed; of the journal, for a flush or not.
+    pub(crate) fn map_page(&mut self, programmed: &Programmed, number: u32, units: u32, of_flush: bool) {
+        let Programmed { unit: first, begins_at: begins, done_at: ends, .. } = *programmed;
         let entries = if number < self.map_pages {
             self.sequence += 1;
-            self.take_entries(begins, ends)
+            // Changes are counted when programs begin, and are here when they are done. What a page for so
+            // many could not have yet is for the next; after a flush none that is in flash may be left.
+            self.take_entries(begins, ends, if of_flush { usize::MAX } else { self.entries_per_page })
         } else {
             let from = (number - self.map_pages) as usize * self.words_per_page;
             let words = self.journalled.iter().enumerate().skip(from).take(self.words_per_page);
@@ -155,24 +158,31 @@ impl Recorder {
         self.program(first, held, begins, ends);
     }
 
-    /// The changed entries that a page of the journal has: of those whose units are in flash, the oldest.
-    fn take_entries(&mut self, begins: u64, ends: u64) -> Vec<(u32, Entry)> {
+    /// The changed entries that a page of the journal has, so many at most: of each unit the newest whose
+    /// place is in flash, the oldest first. An older one of a copy that collection is still making is
+    /// superseded, and does not keep the newer one back.
+    fn take_entries(&mut self, begins: u64, ends: u64, most: usize) -> Vec<(u32, Entry)> {
         let ahead = self.is_planted(PlantedFault::JournalAhead);
+        let is_ready =
+            |changed: &Changed| changed.journalled_at == 0 && (ahead || changed.ready_at <= begins);
+        let ready = self.changed.iter().enumerate().filter(|(_, changed)| is_ready(changed));
+        let mut newest: BTreeMap<u32, usize> =
+            ready.map(|(index, changed)| (changed.logical, index)).collect();
+        let mut indices: Vec<usize> = newest.values().copied().collect();
+        indices.sort_unstable();
+        if let Some(first_left) = indices.get(most).copied() {
+            newest.retain(|_, index| *index < first_left);
+        }
         let mut taken = Vec::new();
-        let mut kept_back = std::collections::BTreeSet::new();
-        for changed in &mut self.changed {
-            if changed.journalled_at != 0 {
+        for (index, changed) in self.changed.iter_mut().enumerate().filter(|(_, c)| c.journalled_at == 0) {
+            let Some(newest) = newest.get(&changed.logical).filter(|newest| index <= **newest) else {
                 continue;
-            }
-            let ready = ahead || changed.ready_at <= begins && !kept_back.contains(&changed.logical);
-            if !ready || taken.len() == self.entries_per_page {
-                // A newer entry of this unit must not come before it.
-                kept_back.insert(changed.logical);
-                continue;
-            }
+            };
             changed.journalled_at = ends;
-            self.journalled[changed.logical as usize] = changed.entry;
-            taken.push((changed.logical, changed.entry));
+            if index == *newest {
+                self.journalled[changed.logical as usize] = changed.entry;
+                taken.push((changed.logical, changed.entry));
+            }
         }
         taken
     }

@@ -33,6 +33,13 @@ struct Unit {
     writes: Vec<Write>,
 }
 
+impl Trust {
+    /// What a drive with a cache of this kind promises.
+    pub(crate) fn of(kind: CacheKind) -> Self {
+        if kind == CacheKind::Durable { Self::InAcknowledgements } else { Self::InFlushes }
+    }
+}
+
 impl Unit {
     fn with(version: Version) -> Self {
         Self { writes: vec![Write { left: version, came: 0, acknowledged: 0, relied: 0 }] }
@@ -80,26 +87,66 @@ pub(crate) enum Broken {
     Books(String),
 }
 
+/// How a life goes on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Course {
+    /// Operations before the first cut can come.
+    pub(crate) before: u64,
+    /// Operations between cuts at most.
+    pub(crate) operations_max: u64,
+    /// One operation in so many is a flush.
+    pub(crate) flush_one_in: u64,
+    pub(crate) cuts: u64,
+}
+
+/// As many operations between cuts as wear a small drive.
+const LONG: Course = Course { before: 0, operations_max: 120, flush_one_in: 24, cuts: 50 };
+
+/// Cuts of a drive that has hardly started.
+pub(crate) const SHORT: Course = Course { before: 300, operations_max: 20, flush_one_in: 6, cuts: 60 };
+
+impl Course {
+    /// The first thing that is wrong in a life, and after how many cuts.
+    pub(crate) fn first_wrong(&self, life: &mut Life, cuts_max: u64) -> (u64, Option<String>) {
+        for _ in 0..self.before {
+            life.operate(24);
+        }
+        for cuts in 1..=self.cuts.min(cuts_max) {
+            for _ in 0..life.random.magnitude(self.operations_max) {
+                life.operate(self.flush_one_in);
+            }
+            match life.cut(8_000_000, 1.0) {
+                Ok(found) if found.harm.is_empty() && found.bytes_missing == 0 => {}
+                Ok(found) => return (cuts, Some(format!("{found:?}"))),
+                Err(broken) => return (cuts, Some(format!("{broken:?}"))),
+            }
+        }
+        (self.cuts.min(cuts_max), None)
+    }
+}
+
 /// Lives with so many cuts in all, begun as `new` says for a seed. Returns the first thing that was wrong,
 /// and after how many cuts. `MEZZANINE_SEED` says which seed comes first.
 pub(crate) fn first_wrong(cuts_max: u64, new: impl Fn(u64) -> Life) -> Option<(u64, String)> {
     let first = std::env::var("MEZZANINE_SEED").map_or(0, |text| text.parse().expect("a number"));
+    first_wrong_of(&LONG, first, cuts_max, new)
+}
+
+/// As that, of lives of this course from this seed on.
+pub(crate) fn first_wrong_of(
+    course: &Course,
+    first: u64,
+    cuts_max: u64,
+    new: impl Fn(u64) -> Life,
+) -> Option<(u64, String)> {
     let mut cuts = 0;
     for seed in first.. {
-        let mut life = new(seed);
-        for _ in 0..50 {
-            for _ in 0..life.random.magnitude(120) {
-                life.operate(24);
-            }
-            cuts += 1;
-            match life.cut(8_000_000, 1.0) {
-                Ok(found) if found.harm.is_empty() && found.bytes_missing == 0 => {}
-                Ok(found) => return Some((cuts, format!("seed {seed}: {found:?}"))),
-                Err(broken) => return Some((cuts, format!("seed {seed}: {broken:?}"))),
-            }
-            if cuts == cuts_max {
-                return None;
-            }
+        let (more, wrong) = course.first_wrong(&mut new(seed), cuts_max - cuts);
+        cuts += more;
+        match wrong {
+            Some(what) => return Some((cuts, format!("seed {seed}: {what}"))),
+            None if cuts == cuts_max => return None,
+            None => {}
         }
     }
     None
