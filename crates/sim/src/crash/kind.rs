@@ -27,6 +27,8 @@ pub enum Kind {
     Zones,
     /// Files as in [`Self::Volume`], on flash that has zones. Drawn only where asked for.
     ZonedVolume,
+    /// Files as in [`Self::Volume`], on flash drives modelled from the inside. Drawn only where asked for.
+    Drives,
 }
 
 /// Make the seeds of draws of their own.
@@ -36,7 +38,7 @@ const OF_RUNNERS: u64 = 0x6a6f_6273_5f62_6573;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Volume,
         Self::Database,
         Self::Server,
@@ -44,6 +46,7 @@ impl Kind {
         Self::Runners,
         Self::Zones,
         Self::ZonedVolume,
+        Self::Drives,
     ];
 
     /// The kind that a seed draws where all are wanted.
@@ -69,6 +72,7 @@ impl Kind {
             Self::Runners => "runners",
             Self::Zones => "zones",
             Self::ZonedVolume => "zoned-volume",
+            Self::Drives => "drives",
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod exhaustive;
 
 use serde::Serialize;
 
+pub use driver::drives::{Drive, DriveAnomaly};
 pub use driver::excerpt::Excerpt;
 pub use driver::life::Outcome;
 use driver::report::VIOLATIONS_MAX;
