@@ -27,6 +27,7 @@ const EXAMPLES: &str = "Examples:
   mezz sim crash --world database --sync-mode drained     databases on tiers in one sync mode
   mezz sim crash --world histories                        files, sidecars and flash put back to earlier moments
   mezz sim crash --world runners                          runners that carry out jobs of a volume, half a job at a time
+  mezz sim crash --world drives                           volumes on flash drives that are modelled from the inside
   mezz sim crash --exhaustive                             every case of every trace of one step, of volumes and databases
   mezz sim crash --world volume --seed 4711 --cuts 12     the first twelve cuts of one world again
 
@@ -80,8 +81,9 @@ pub(crate) struct CrashArgs {
     /// (files of a volume whose flash, disks and sidecars are put back to earlier moments, whole and in
     /// parts), runners (files of a volume whose jobs several runners carry out beside the operations, in an
     /// order that the seed decides), zones and zoned-volume (a database and a volume whose flash is written
-    /// zone by zone; only where asked for), drives (files of a volume on flash drives modelled from the inside,
-    /// with collection, a map and a write cache; only where asked for) or all (as each seed draws it; one in sixteen is of histories, and
+    /// zone by zone; only where asked for), drives and drive-database (a volume on flash drives modelled from
+    /// the inside, with collection, a map and a write cache, and a database on two such drives; only where
+    /// asked for) or all (as each seed draws it; one in sixteen is of histories, and
     /// of volumes one in eight has runners).
     #[arg(long, default_value = "all", conflicts_with = "case")]
     world: Worlds,

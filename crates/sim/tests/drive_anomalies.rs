@@ -37,7 +37,8 @@ fn anomalies_of_what_was_not_flushed_cost_nothing() {
         [("reordered", false), ("shorn", true), ("bit_corruption", true), ("reordered,shorn", true)]
     {
         let Report { cuts, coverage, .. } = worlds(40, anomalies);
-        assert_eq!((cuts, coverage.drives_told, coverage.drives_believed), (40 * CUTS_PER_WORLD, 0, 0));
+        assert!(cuts >= 40 * CUTS_PER_WORLD);
+        assert_eq!((coverage.drives_told, coverage.drives_believed), (0, 0));
         assert_eq!(coverage.drive_units_damaged > 50, does_damage, "{anomalies}: {coverage:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! Files on a volume whose flash is a drive modelled from the inside, through many power cuts.
+//! Files on a volume whose flash is a drive modelled from the inside, and databases on two of them, through
+//! many power cuts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +8,7 @@ mod replays;
 
 use cuts::{each_leads_the_same_life, nothing_is_violated};
 use mezzanine_sim::crash::volume::{Scenario, World};
-use mezzanine_sim::crash::{Kind, Terms};
+use mezzanine_sim::crash::{Kind, Terms, database};
 use mezzanine_ssd::CacheKind;
 use replays::Replay;
 
@@ -36,6 +37,26 @@ fn many_power_cuts_lose_nothing() {
 }
 
 #[test]
+fn many_power_cuts_of_databases_lose_nothing() {
+    let report = nothing_is_violated(Kind::DriveDatabase, 10_000);
+    let (cuts, coverage) = (report.cuts, &report.coverage);
+    for (what, count) in [
+        ("rounds of the queue", coverage.wraps),
+        ("pages staged out", coverage.stage_outs),
+        ("checkpoints", coverage.checkpoints),
+        ("units lost", coverage.lost_writes),
+        ("units that collection has moved", coverage.drive_units_moved),
+        ("units of the map", coverage.drive_units_of_map),
+        ("cuts inside the start of a drive", coverage.drive_starts_cut),
+        ("errors that ended a process", coverage.errors_fatal),
+        ("damaged tiers", coverage.damages),
+    ] {
+        assert!(count >= cuts / 1000, "only {count} {what} in {cuts} cuts");
+    }
+    assert_eq!(coverage.drive_units_damaged, 0);
+}
+
+#[test]
 fn drives_of_all_kinds_are_drawn() {
     let terms = Terms::default();
     let drives = (1..200).map(|seed| Scenario::draw(seed).on_drives(&terms).drive.unwrap());
@@ -54,7 +75,9 @@ fn drives_of_all_kinds_are_drawn() {
 
 #[test]
 fn a_seed_leads_one_life() {
-    each_leads_the_same_life(|seed, cuts| Kind::Drives.run(seed, cuts, &Terms::default()), 1..12);
+    for kind in [Kind::Drives, Kind::DriveDatabase] {
+        each_leads_the_same_life(|seed, cuts| kind.run(seed, cuts, &Terms::default()), 1..8);
+    }
 }
 
 #[test]
@@ -62,5 +85,13 @@ fn a_seed_leads_one_life() {
 fn replay_aloud() {
     let Replay { seed, cuts, terms } = Replay::from_environment();
     let outcome = World::on_drives(seed, &terms).traced().live(cuts);
+    println!("{:?}, {:?}", outcome.violation, outcome.coverage);
+}
+
+#[test]
+#[ignore = "for a person who looks for the cause of a violation"]
+fn replay_database_aloud() {
+    let Replay { seed, cuts, terms } = Replay::from_environment();
+    let outcome = database::World::on_drives(seed, &terms).traced().live(cuts);
     println!("{:?}, {:?}", outcome.violation, outcome.coverage);
 }

@@ -3,7 +3,8 @@
 //!
 //! The image of the device stays, and is what reads are compared with: it shows contents to those who look
 //! past the software. Rules, numbered for reference:
-//! 1. Until the power fails, what is behind reads as the image does.
+//! 1. Until the power fails, what is behind reads as the image does; or, where it changes by itself, the image
+//!    is brought up to date by every read.
 //! 2. After a power cut the image is what is behind then. Places that cannot be read are zeros in it.
 //! 3. Planned faults and bad places strike before a request comes through.
 
@@ -23,6 +24,9 @@ pub trait Medium: Send {
     /// # Errors
     /// What the drive says. Of a request in which the power fails nobody is told.
     fn request(&mut self, request: &mut Request<'_>, spent: Spent) -> Result<(), DeviceErrorKind>;
+
+    /// Whether it may read otherwise than it was written, and otherwise from one time to the next.
+    fn changes_by_itself(&self) -> bool;
 
     /// What the last error was about, for people.
     fn says(&self) -> Option<String>;
@@ -79,13 +83,17 @@ impl MemoryDevice {
 }
 
 impl State {
-    /// A read went well as far as the device itself knows, and has found this.
-    pub(super) fn read_behind(&mut self, offset: u64, found: &[u8]) -> Result<(), DeviceErrorKind> {
+    /// A read went well as far as the device itself knows, and has found this in the image.
+    pub(super) fn read_behind(&mut self, offset: u64, found: &mut [u8]) -> Result<(), DeviceErrorKind> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
         let mut buf = vec![0; found.len()];
         if let Err(kind) = behind.request(&mut Request::Read { offset, buf: &mut buf }) {
             self.plan.count(Operation::Read);
             return Err(kind);
+        }
+        if behind.medium.changes_by_itself() && buf != found {
+            found.copy_from_slice(&buf);
+            self.image.write(offset as usize, &buf);
         }
         assert!(buf == found, "rule 1: what is behind reads as the image does from {offset} on");
         Ok(())

@@ -29,6 +29,8 @@ pub enum Kind {
     ZonedVolume,
     /// Files as in [`Self::Volume`], on flash drives modelled from the inside. Drawn only where asked for.
     Drives,
+    /// A database as in [`Self::Database`], whose flash and disk are such drives. Drawn only where asked for.
+    DriveDatabase,
 }
 
 /// Make the seeds of draws of their own.
@@ -38,7 +40,7 @@ const OF_RUNNERS: u64 = 0x6a6f_6273_5f62_6573;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Volume,
         Self::Database,
         Self::Server,
@@ -47,6 +49,7 @@ impl Kind {
         Self::Zones,
         Self::ZonedVolume,
         Self::Drives,
+        Self::DriveDatabase,
     ];
 
     /// The kind that a seed draws where all are wanted.
@@ -73,6 +76,7 @@ impl Kind {
             Self::Zones => "zones",
             Self::ZonedVolume => "zoned-volume",
             Self::Drives => "drives",
+            Self::DriveDatabase => "drive-database",
         }
     }
 }

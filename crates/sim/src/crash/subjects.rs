@@ -17,6 +17,7 @@ impl Kind {
             Self::Zones => database::World::on_zones(seed, terms).live(cuts),
             Self::ZonedVolume => volume::World::on_zones(seed, terms).live(cuts),
             Self::Drives => volume::World::on_drives(seed, terms).live(cuts),
+            Self::DriveDatabase => database::World::on_drives(seed, terms).live(cuts),
         }
     }
 }
@@ -37,6 +38,8 @@ impl Seeded for Kind {
             Self::Zones => database::Scenario::draw_on(seed, terms).on_zones().has(feature),
             Self::ZonedVolume => volume().on_zones().has(feature),
             Self::Drives => volume().on_drives(terms).has(feature),
+            // Drives have all features that databases have.
+            Self::DriveDatabase => database::Scenario::draw_on(seed, terms).has(feature),
         }
     }
 }

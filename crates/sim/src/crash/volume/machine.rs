@@ -371,7 +371,7 @@ impl Machine {
 
     /// What the drives behind its flash devices have done since this was asked last.
     pub(super) fn take_drives_done(&self) -> drives::Done {
-        std::mem::take(&mut self.drives_done.lock().unwrap_or_else(PoisonError::into_inner))
+        drives::take(&self.drives_done)
     }
 
     /// How many operations failed because they were to.

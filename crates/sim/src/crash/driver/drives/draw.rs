@@ -16,6 +16,16 @@ impl Drive {
     /// that is not durable; all others keep what the interface promises.
     pub(crate) fn draw(seed: u64, bytes: u64, anomalies: &[DriveAnomaly]) -> Self {
         let mut random = Random::new(seed ^ 0x6d6f_6465_6c6c_6564);
+        let unit_bytes = *random.pick(&[4096, 4096, 4096, 2048]);
+        Self::drawn(&mut random, bytes, unit_bytes, anomalies)
+    }
+
+    /// A drive in order for a database's pages, that leaves units of so many bytes whole.
+    pub(crate) fn draw_disk(seed: u64, bytes: u64, unit_bytes: u32) -> Self {
+        Self::drawn(&mut Random::new(seed ^ 0x6469_736b_5f64), bytes, unit_bytes, &[])
+    }
+
+    fn drawn(random: &mut Random, bytes: u64, unit_bytes: u32, anomalies: &[DriveAnomaly]) -> Self {
         let kinds: &[CacheKind] = match anomalies {
             [] => &[CacheKind::Durable, CacheKind::Durable, CacheKind::Volatile, CacheKind::None],
             _ => &[CacheKind::Volatile, CacheKind::Volatile, CacheKind::None],
@@ -31,7 +41,7 @@ impl Drive {
                 anomalies: anomalies.iter().filter_map(|anomaly| anomaly.of_drive()).collect(),
             })
         };
-        let config = configuration(&mut random, kind, power_loss, anomalies);
+        let config = configuration(random, kind, power_loss, unit_bytes, anomalies);
         let mut drive = Self::of(config);
         // What was acknowledged is kept, so nobody has to say when.
         drive.hears_flushes = kind == CacheKind::Volatile || random.chance(1, 2);
@@ -60,9 +70,9 @@ fn configuration(
     random: &mut Random,
     kind: CacheKind,
     power_loss: Option<PowerLossConfig>,
+    unit_bytes: u32,
     anomalies: &[DriveAnomaly],
 ) -> SsdConfig {
-    let unit_bytes = *random.pick(&[4096, 4096, 4096, 2048]);
     let page_bytes = unit_bytes * *random.pick(&[1, 2, 2, 4]);
     let streams = random.between(1, 2) as u32;
     let reserve = streams + 2;

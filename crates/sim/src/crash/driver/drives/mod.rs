@@ -18,7 +18,7 @@ use mezzanine_device::{Capabilities, Device, DeviceErrorKind, Request};
 use mezzanine_ground::random::Random;
 #[cfg(feature = "planted")]
 use mezzanine_ssd::power::PlantedFault;
-use mezzanine_ssd::{CacheKind, Ssd, SsdConfig, SsdDevice};
+use mezzanine_ssd::{Anomaly, CacheKind, Ssd, SsdConfig, SsdDevice};
 
 pub use anomaly::DriveAnomaly;
 
@@ -51,6 +51,11 @@ pub(crate) struct Done {
 
 /// Where drives of a machine tell what they have done.
 pub(crate) type Tally = Arc<Mutex<Done>>;
+
+/// What was told since this was asked last.
+pub(crate) fn take(tally: &Tally) -> Done {
+    std::mem::take(&mut tally.lock().unwrap_or_else(PoisonError::into_inner))
+}
 
 impl Drive {
     fn of(config: SsdConfig) -> Self {
@@ -151,6 +156,11 @@ impl Medium for Modelled {
                 error.kind()
             })
         })
+    }
+
+    /// A corrupt map names places that are others' as well.
+    fn changes_by_itself(&self) -> bool {
+        self.drive.config.shows(Anomaly::CorruptMap)
     }
 
     fn says(&self) -> Option<String> {
