@@ -208,3 +208,6 @@ impl Medium for Modelled {
         self.device.flush().unwrap_or_else(|error| panic!("a new drive keeps what it holds: {error}"));
     }
 }
+
+#[cfg(test)]
+mod tests;
