@@ -117,27 +117,3 @@ fn a_volatile_cache_loses_what_was_acknowledged_and_not_flushed() {
     assert!(200 * any.reordered > any.cuts, "{any:?}");
     assert_eq!(ordered.reordered, 0, "of a drive that keeps the order");
 }
-
-/// Blocks of four pages, of a drive that is as full as it can be: now and then collection of all that is
-/// garbage on a plane makes no room for a block there. The page then goes to another plane (seed 314 of the
-/// worlds of volumes on drives, whose start found "no erased block and nothing to collect").
-#[test]
-fn a_plane_that_cannot_make_room_leaves_pages_to_others() {
-    let full = Ranges { pages_per_block: &[4], left_out_one_in: u64::MAX, ..SMALL };
-    for kind in [CacheKind::None, CacheKind::Volatile] {
-        for seed in 0..cuts().div_ceil(80) {
-            let mut life = Life::new(seed, Trust::InFlushes, |random| drawn(random, &full, kind));
-            for _ in 0..200 {
-                life.operate(8);
-            }
-            for _ in 0..40 {
-                for _ in 0..life.random.below(4) {
-                    life.operate(8);
-                }
-                let found = life.cut(4_000_000, 0.0);
-                let found = found.unwrap_or_else(|broken| panic!("{kind:?}, seed {seed}: {broken:?}"));
-                assert!(found.harm.is_empty(), "{kind:?}, seed {seed}: {:?}", found.harm);
-            }
-        }
-    }
-}
