@@ -122,9 +122,9 @@ pub(crate) struct CrashArgs {
     without: Vec<Feature>,
 
     /// What the drives of `--world drives` do wrong when their power is cut, with commas in between: shorn,
-    /// reordered, bit_corruption (none of which may cost anything), corrupt_map, dead, paired_pages (after which an
-    /// error is allowed, and nothing that was never written), lost (a flush that is not done: older pages are counted).
-    /// Without it drives keep what they promise.
+    /// reordered, bit_corruption (none of which may cost anything), corrupt_map, dead, paired_pages (after
+    /// which an error is allowed, and nothing that was never written), lost (a flush that is not done: older
+    /// pages are counted, and are no violation). Without it drives keep what they promise.
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "exhaustive")]
     anomalies: Vec<DriveAnomaly>,
 

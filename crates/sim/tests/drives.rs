@@ -73,8 +73,8 @@ fn drives_of_all_kinds_are_drawn() {
     assert_eq!(drawn, all, "a volatile cache loses what nobody flushes");
 }
 
-/// Seeds of worlds in which something was wrong once, and what. A seed replays its story exactly in the version
-/// that it was found in.
+/// Seeds of worlds in which something was wrong once, and what. A seed replays its story exactly in the
+/// version that it was found in.
 const STORIES: [(u64, &str); 1] = [(
     314,
     "not a bug of the volume: a drive that had started often had a plane with so little garbage that collecting \

@@ -3,8 +3,8 @@
 //!
 //! The image of the device stays, and is what reads are compared with: it shows contents to those who look
 //! past the software. Rules, numbered for reference:
-//! 1. Until the power fails, what is behind reads as the image does; or, where it changes by itself, the image
-//!    is brought up to date by every read.
+//! 1. Until the power fails, what is behind reads as the image does; or, where it changes by itself, every
+//!    read brings the image up to date.
 //! 2. After a power cut the image is what is behind then. Places that cannot be read are zeros in it.
 //! 3. Planned faults and bad places strike before a request comes through.
 

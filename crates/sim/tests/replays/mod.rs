@@ -12,8 +12,8 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// `MEZZANINE_SEED`, `_CUTS`, `_SYNC_MODE`, `_DESIGN`, `_WITHOUT`, `_ANOMALIES` and `_ONLY`, each as the option of that
-    /// name of `mezz sim crash`.
+    /// `MEZZANINE_SEED`, `_CUTS`, `_SYNC_MODE`, `_DESIGN`, `_WITHOUT`, `_ANOMALIES` and `_ONLY`, each as the
+    /// option of that name of `mezz sim crash`.
     pub(crate) fn from_environment() -> Self {
         let without = variable("WITHOUT").unwrap_or_default();
         let features = without.split(',').filter(|name| !name.is_empty());
