@@ -41,9 +41,10 @@ impl DriveAnomaly {
     }
 
     /// Whether an older version of what was flushed may pass for it: a flush that was reported and not done,
-    /// as far as a host can tell.
+    /// as far as a host can tell. A drive whose start does not look at flash may have one of a unit that
+    /// collection was moving (decision 30).
     pub(super) fn passes_older(self) -> bool {
-        matches!(self, Self::Of(Anomaly::Lost | Anomaly::CorruptMap))
+        matches!(self, Self::Of(Anomaly::Lost | Anomaly::CorruptMap | Anomaly::Dead))
     }
 }
 
