@@ -17,7 +17,7 @@ mod timed;
 use clap::{Args, Subcommand};
 use mezzanine_engine::{Design, SyncMode};
 use mezzanine_sim::crash::exhaustive::CaseName;
-use mezzanine_sim::crash::{Excerpt, Feature, Violation, Worlds};
+use mezzanine_sim::crash::{DriveAnomaly, Excerpt, Feature, Violation, Worlds};
 
 use crate::failure::Failure;
 
@@ -27,6 +27,7 @@ const EXAMPLES: &str = "Examples:
   mezz sim crash --world database --sync-mode drained     databases on tiers in one sync mode
   mezz sim crash --world histories                        files, sidecars and flash put back to earlier moments
   mezz sim crash --world runners                          runners that carry out jobs of a volume, half a job at a time
+  mezz sim crash --world drives                           volumes on flash drives that are modelled from the inside
   mezz sim crash --exhaustive                             every case of every trace of one step, of volumes and databases
   mezz sim crash --world volume --seed 4711 --cuts 12     the first twelve cuts of one world again
 
@@ -80,7 +81,9 @@ pub(crate) struct CrashArgs {
     /// (files of a volume whose flash, disks and sidecars are put back to earlier moments, whole and in
     /// parts), runners (files of a volume whose jobs several runners carry out beside the operations, in an
     /// order that the seed decides), zones and zoned-volume (a database and a volume whose flash is written
-    /// zone by zone; only where asked for) or all (as each seed draws it; one in sixteen is of histories, and
+    /// zone by zone; only where asked for), drives and drive-database (a volume on flash drives modelled from
+    /// the inside, with collection, a map and a write cache, and a database on two such drives; only where
+    /// asked for) or all (as each seed draws it; one in sixteen is of histories, and
     /// of volumes one in eight has runners).
     #[arg(long, default_value = "all", conflicts_with = "case")]
     world: Worlds,
@@ -117,6 +120,13 @@ pub(crate) struct CrashArgs {
     /// swaps, pulling (of databases).
     #[arg(long, value_delimiter = ',', conflicts_with = "exhaustive")]
     without: Vec<Feature>,
+
+    /// What the drives of `--world drives` do wrong when their power is cut, with commas in between: shorn,
+    /// reordered, bit_corruption (none of which may cost anything), corrupt_map, dead, paired_pages (after
+    /// which an error is allowed, and nothing that was never written), lost (a flush that is not done: older
+    /// pages are counted, and are no violation). Without it drives keep what they promise.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "exhaustive")]
+    anomalies: Vec<DriveAnomaly>,
 
     /// Only these sessions and operations of the one world of this seed, as a violation names them.
     #[arg(long, value_name = "EXCERPT", conflicts_with = "exhaustive")]

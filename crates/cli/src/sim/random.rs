@@ -62,15 +62,20 @@ pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
 /// What the options ask of the worlds.
 fn terms(args: &CrashArgs) -> Result<Terms, Failure> {
     if args.sync_mode == Some(SyncMode::Drained)
-        && matches!(args.world, Worlds::Only(Kind::Volume | Kind::Histories | Kind::Runners))
+        && matches!(args.world, Worlds::Only(Kind::Volume | Kind::Histories | Kind::Runners | Kind::Drives))
     {
         let reason = "a volume has no log that this sync mode could fall back on";
         return Err(
             Failure::usage("--sync-mode drained", reason).next("use through or durable, or --world database")
         );
     }
+    if !args.anomalies.is_empty() && args.world != Worlds::Only(Kind::Drives) {
+        let reason = "only modelled drives have anomalies";
+        return Err(Failure::usage("--anomalies", reason).next("use --world drives with it"));
+    }
     let focus = Focus { sync_mode: args.sync_mode, design: args.design };
-    Ok(Terms { focus, without: args.without.clone(), only: args.only.clone() })
+    let (without, anomalies) = (args.without.clone(), args.anomalies.clone());
+    Ok(Terms { focus, without, anomalies, only: args.only.clone() })
 }
 
 fn text(crash: &Crash<'_>) -> String {

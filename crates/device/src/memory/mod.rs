@@ -17,6 +17,9 @@
 //! how many zones are written in part, a write that would begin another is refused, and so is one of a batch
 //! that is under way in more zones than may be open.
 //!
+//! A [`Medium`] behind it ([`MemoryDevice::before`]), such as a drive from the inside, decides in its place
+//! what a power cut leaves, and reports errors of its own.
+//!
 //! It never shows: a sector torn within, an unflushed overwrite replaced by an older one that was already
 //! visible when it was issued, a delay.
 
@@ -30,6 +33,8 @@ mod fault;
 
 mod image;
 
+mod medium;
+
 mod window;
 
 mod zoned;
@@ -40,6 +45,7 @@ pub use bad::Bad;
 pub use cache::{CutReport, SECTOR_BYTES};
 pub use fault::{Fault, Injection, Operation};
 pub use image::Image;
+pub use medium::Medium;
 pub use power::{Power, Spent};
 pub use window::{Fate, Survival, Unflushed};
 
@@ -49,6 +55,7 @@ use crate::{Capabilities, Device, DeviceError, DeviceErrorKind, Request, Zone, Z
 use bad::BadPlaces;
 use cache::Cache;
 use fault::Plan;
+use medium::Behind;
 
 /// A simulated device. Contents are gone with the value.
 pub struct MemoryDevice {
@@ -72,6 +79,8 @@ struct State {
     changes: u64,
     /// Zones that the batch under way writes to.
     in_batch: Vec<u64>,
+    /// What carries requests out and decides about power cuts in the place of `cache`, if anything does.
+    behind: Option<Behind>,
 }
 
 impl MemoryDevice {
@@ -97,6 +106,7 @@ impl MemoryDevice {
             flush_failed: false,
             changes: 0,
             in_batch: Vec::new(),
+            behind: None,
         };
         Self { name, resizable, power: power.clone(), state: Mutex::new(state) }
     }
@@ -110,17 +120,23 @@ impl MemoryDevice {
     /// since the device starts anew. The supply is not touched: cut every device on it, then
     /// [`Power::restore`] it.
     pub fn power_cut(&self, seed: u64) -> CutReport {
-        let survival = self.state().cache.draw(&mut Random::new(seed));
+        let mut state = self.state();
+        if let Some(report) = state.behind_loses_power(seed) {
+            return report;
+        }
+        let survival = state.cache.draw(&mut Random::new(seed));
+        drop(state);
         self.power_cut_as(&survival)
     }
 
     /// As [`Self::power_cut`], with the choice made by the caller among what [`Self::window`] lists.
     ///
     /// # Panics
-    /// When `survival` has not one fate for each unflushed change.
+    /// When `survival` has not one fate for each unflushed change, or a [`Medium`] has the choice.
     pub fn power_cut_as(&self, survival: &Survival) -> CutReport {
         let mut guard = self.state();
         let state = &mut *guard;
+        assert!(state.behind.is_none(), "what is behind {} decides what survives", self.name);
         let report = state.cache.cut(&mut state.image, survival);
         state.finish_beyond_limit();
         state.flush_failed = false;
@@ -142,15 +158,19 @@ impl MemoryDevice {
         self.state().cache.sector_bytes
     }
 
-    /// The changes that a power cut could still undo, oldest first.
+    /// The changes that a power cut could still undo, oldest first; none where a [`Medium`] knows them.
     pub fn window(&self) -> Vec<Unflushed> {
         self.state().cache.window()
     }
 
     /// Makes this device what `other` is: contents, unflushed changes, planned faults, bad places. It stays
     /// on its own supply.
+    ///
+    /// # Panics
+    /// When either has a [`Medium`] behind it, of which there are no copies.
     pub fn copy_from(&self, other: &Self) {
         let (mut state, other) = (self.state(), other.state());
+        assert!(state.behind.is_none() && other.behind.is_none(), "{} is not memory alone", self.name);
         state.zones = other.zones;
         state.image.clone_from(&other.image);
         state.cache.clone_from(&other.cache);
@@ -172,6 +192,7 @@ impl MemoryDevice {
         state.bad.clear();
         state.random = Random::new(seed);
         state.flush_failed = false;
+        state.behind_holds_image();
     }
 
     /// Plans a fault. Several plans count operations independently; the oldest that strikes wins.
@@ -237,20 +258,25 @@ impl MemoryDevice {
         state.zones_are_full();
         state.cache.clear();
         state.flush_failed = false;
+        state.behind_holds_image();
     }
 
     /// Inverts one bit at rest, durably. Bits count from the lowest of the first byte.
     ///
     /// # Panics
-    /// When the device has no such bit.
+    /// When the device has no such bit, or a [`Medium`] behind it.
     pub fn flip_bit(&self, bit: u64) {
         let byte = (bit / 8) as usize;
-        self.state().image.flip(byte, 1 << (bit % 8));
+        let mut state = self.state();
+        assert!(state.behind.is_none(), "{} is not memory alone", self.name);
+        state.image.flip(byte, 1 << (bit % 8));
     }
 
-    /// How many changes a power cut could still undo.
+    /// How many changes a power cut could still undo; where a [`Medium`] decides, how many came since the
+    /// last flush.
     pub fn unflushed(&self) -> usize {
-        self.state().cache.len()
+        let state = self.state();
+        state.behind.as_ref().map_or_else(|| state.cache.len(), Behind::unflushed)
     }
 
     /// Lets the write cache hold at most so many bytes: if there are more, the oldest are durable now, as in
@@ -277,8 +303,12 @@ impl MemoryDevice {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn error(&self, kind: DeviceErrorKind, request: &Request<'_>) -> DeviceError {
-        let error = DeviceError::new(kind, request.operation(), self.name);
+    fn error(&self, state: &State, kind: DeviceErrorKind, request: &Request<'_>) -> DeviceError {
+        let mut error = DeviceError::new(kind, request.operation(), self.name);
+        let said = state.behind.as_ref().filter(|_| kind == DeviceErrorKind::Io).and_then(Behind::says);
+        if let Some(said) = said {
+            error = error.advise(said);
+        }
         match request.range() {
             Some((offset, len)) => error.at(offset, len),
             None => error,
@@ -295,6 +325,7 @@ impl MemoryDevice {
     ) -> Result<(), DeviceErrorKind> {
         match spent {
             Spent::Off => return Err(DeviceErrorKind::PoweredOff),
+            Spent::Cut if state.behind.is_some() => return Err(state.cut_behind(request)),
             Spent::Cut => {
                 // Under way when the power failed: the change joins the cache, and the cut decides what there
                 // is of it.
@@ -316,7 +347,8 @@ impl MemoryDevice {
             Request::Read { offset, buf } => state.read(*offset, buf),
             Request::Write { offset, buf } => state.checked_write(*offset, buf, self.resizable),
             Request::WriteThrough { offset, buf } => {
-                state.checked_write(*offset, buf, self.resizable).inspect(|()| state.cache.last_is_durable())
+                state.checked_write(*offset, buf, self.resizable)?;
+                state.last_is_durable()
             }
             Request::Append { zone, buf, at } => {
                 let place = state.write_pointer_of(*zone)?;
@@ -361,6 +393,7 @@ impl State {
             return Err(DeviceErrorKind::Io);
         }
         self.image.read(range.start, buf);
+        self.read_behind(offset, buf)?;
         self.bad.garble(offset, buf);
         if fault == Some(Fault::FlipBit) && !buf.is_empty() {
             let bit = self.random.below(buf.len() as u64 * 8);
@@ -426,9 +459,12 @@ impl State {
             }
             self.image.resize(end as usize);
         }
+        self.write_behind(offset, buf)?;
         let after = self.image.len() as u64;
         self.changes += 1;
-        self.cache.record(&self.image, self.changes, (offset, buf.len() as u64), (before, after));
+        if self.behind.is_none() {
+            self.cache.record(&self.image, self.changes, (offset, buf.len() as u64), (before, after));
+        }
         self.image.write(offset as usize, buf);
         self.bad.written(&(offset..end));
         Ok(())
@@ -441,6 +477,9 @@ impl State {
             return Err(DeviceErrorKind::Unsupported);
         }
         let before = self.image.len() as u64;
+        if self.behind.is_some() {
+            return self.discard_behind(offset, len);
+        }
         if self.random.chance(1, 2) {
             self.changes += 1;
             self.cache.record(&self.image, self.changes, (offset, len), (before, before));
@@ -461,7 +500,7 @@ impl State {
             Some(Fault::Lie) => Ok(()),
             _ => {
                 self.cache.settle(flushable);
-                Ok(())
+                self.flush_behind()
             }
         }
     }
@@ -478,11 +517,14 @@ impl State {
 impl Device for MemoryDevice {
     fn capabilities(&self) -> Capabilities {
         let state = self.state();
+        let behind = state.behind.as_ref().map(Behind::capabilities);
         Capabilities {
             len: state.image.len() as u64,
             block_size: 1,
-            atomic_write: state.cache.sector_bytes as u32,
-            volatile_cache: true,
+            atomic_write: behind
+                .as_ref()
+                .map_or(state.cache.sector_bytes as u32, |behind| behind.atomic_write),
+            volatile_cache: behind.is_none_or(|behind| behind.volatile_cache),
             can_resize: self.resizable,
             write_through: true,
             zones: state.zones,
@@ -504,7 +546,7 @@ impl Device for MemoryDevice {
                 spent = Spent::Cut;
             }
             let result = self.request(&mut state, request, flushable, spent);
-            results.push(result.map_err(|kind| self.error(kind, request)));
+            results.push(result.map_err(|kind| self.error(&state, kind, request)));
         }
         results
     }
@@ -514,7 +556,7 @@ impl Device for MemoryDevice {
         state.in_batch.clear();
         let flushable = state.cache.len();
         let result = self.request(&mut state, &mut request, flushable, self.power.spend());
-        result.map_err(|kind| self.error(kind, &request))
+        result.map_err(|kind| self.error(&state, kind, &request))
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {

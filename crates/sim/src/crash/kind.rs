@@ -27,6 +27,10 @@ pub enum Kind {
     Zones,
     /// Files as in [`Self::Volume`], on flash that has zones. Drawn only where asked for.
     ZonedVolume,
+    /// Files as in [`Self::Volume`], on flash drives modelled from the inside. Drawn only where asked for.
+    Drives,
+    /// A database as in [`Self::Database`], whose flash and disk are such drives. Drawn only where asked for.
+    DriveDatabase,
 }
 
 /// Make the seeds of draws of their own.
@@ -36,7 +40,7 @@ const OF_RUNNERS: u64 = 0x6a6f_6273_5f62_6573;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Volume,
         Self::Database,
         Self::Server,
@@ -44,6 +48,8 @@ impl Kind {
         Self::Runners,
         Self::Zones,
         Self::ZonedVolume,
+        Self::Drives,
+        Self::DriveDatabase,
     ];
 
     /// The kind that a seed draws where all are wanted.
@@ -69,6 +75,8 @@ impl Kind {
             Self::Runners => "runners",
             Self::Zones => "zones",
             Self::ZonedVolume => "zoned-volume",
+            Self::Drives => "drives",
+            Self::DriveDatabase => "drive-database",
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod exhaustive;
 
 use serde::Serialize;
 
+pub use driver::drives::{Drive, DriveAnomaly};
 pub use driver::excerpt::Excerpt;
 pub use driver::life::Outcome;
 use driver::report::VIOLATIONS_MAX;
@@ -109,7 +110,7 @@ pub fn run(options: &Options<'_>) -> Report {
 impl Report {
     fn take(&mut self, kind: Kind, outcome: Outcome) {
         self.worlds += 1;
-        self.worlds_database += u64::from(matches!(kind, Kind::Database | Kind::Zones));
+        self.worlds_database += u64::from(matches!(kind, Kind::Database | Kind::Zones | Kind::DriveDatabase));
         self.worlds_histories += u64::from(kind == Kind::Histories);
         self.worlds_runners += u64::from(kind == Kind::Runners);
         self.cuts += outcome.cuts;

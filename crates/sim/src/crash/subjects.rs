@@ -16,6 +16,8 @@ impl Kind {
             Self::Runners => volume::World::of_runners(seed, terms).live(cuts),
             Self::Zones => database::World::on_zones(seed, terms).live(cuts),
             Self::ZonedVolume => volume::World::on_zones(seed, terms).live(cuts),
+            Self::Drives => volume::World::on_drives(seed, terms).live(cuts),
+            Self::DriveDatabase => database::World::on_drives(seed, terms).live(cuts),
         }
     }
 }
@@ -35,6 +37,9 @@ impl Seeded for Kind {
             Self::Runners => volume().of_runners(terms).has(feature),
             Self::Zones => database::Scenario::draw_on(seed, terms).on_zones().has(feature),
             Self::ZonedVolume => volume().on_zones().has(feature),
+            Self::Drives => volume().on_drives(terms).has(feature),
+            // Drives have all features that databases have.
+            Self::DriveDatabase => database::Scenario::draw_on(seed, terms).has(feature),
         }
     }
 }

@@ -12,17 +12,20 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// `MEZZANINE_SEED`, `_CUTS`, `_SYNC_MODE`, `_DESIGN`, `_WITHOUT` and `_ONLY`, each as the option of that
-    /// name of `mezz sim crash`.
+    /// `MEZZANINE_SEED`, `_CUTS`, `_SYNC_MODE`, `_DESIGN`, `_WITHOUT`, `_ANOMALIES` and `_ONLY`, each as the
+    /// option of that name of `mezz sim crash`.
     pub(crate) fn from_environment() -> Self {
         let without = variable("WITHOUT").unwrap_or_default();
         let features = without.split(',').filter(|name| !name.is_empty());
         let focus = Focus { sync_mode: parsed("SYNC_MODE"), design: parsed("DESIGN") };
+        let anomalies = variable("ANOMALIES").unwrap_or_default();
+        let anomalies = anomalies.split(',').filter(|name| !name.is_empty());
+        let anomalies = anomalies.map(|name| name.parse().unwrap()).collect();
         let without = features.map(|name| name.parse().unwrap()).collect();
         Self {
             seed: parsed("SEED").unwrap_or(1),
             cuts: parsed("CUTS").unwrap_or(4),
-            terms: Terms { focus, without, only: parsed("ONLY") },
+            terms: Terms { focus, without, anomalies, only: parsed("ONLY") },
         }
     }
 }

@@ -24,6 +24,7 @@ use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Reque
 use mezzanine_ground::random::Random;
 
 use crate::config::CacheKind;
+use crate::counters::Counters;
 use crate::drive::{Condition, Ssd};
 use crate::power::{Anomaly, Contents, Recorder, RestartError, SECTOR_BYTES, Version};
 use bytes::{Bytes, Unreadable};
@@ -123,6 +124,26 @@ impl SsdDevice {
     /// Whether it does not start any more.
     pub fn is_dead(&self) -> bool {
         self.inside().dead.is_some()
+    }
+
+    /// What it has counted since it started last.
+    pub fn counters(&self) -> Counters {
+        self.ssd.counters(&self.inside().state)
+    }
+
+    /// The power that had failed in a request has not failed for this drive: the request is complete, and
+    /// nobody was told.
+    pub fn power_stays_on(&self) {
+        let mut inside = self.inside();
+        if let Some(at) = inside.cut_at.take() {
+            inside.now = inside.now.max(at);
+        }
+    }
+
+    /// Breaks a rule of dump and recovery from now on, for tests that have to notice.
+    #[cfg(feature = "planted")]
+    pub fn plant(&self, fault: Option<crate::power::PlantedFault>) {
+        self.inside().recorder.plant(fault);
     }
 
     /// Versions of units whose bytes are kept.
@@ -316,6 +337,12 @@ impl SsdDevice {
         let mut remains = inside.recorder.cut(self.ssd.config(), self.ssd.erases(&inside.state), at, charge);
         (inside.now, inside.cut_at) = (0, None);
         inside.started_at = self.clock.map_or(0, |clock| clock.now());
+        // The power may fail in the start as well, and the next one finds what this one did.
+        while random.chance(1, 4) {
+            if self.ssd.restart_cut_off(&mut inside.state, &mut inside.recorder, &mut remains).is_err() {
+                break;
+            }
+        }
         let restarted = self.ssd.restart(&mut inside.state, &mut inside.recorder, &mut remains);
         let mut loss = Loss::default();
         match restarted {

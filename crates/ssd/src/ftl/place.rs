@@ -1,6 +1,7 @@
 //! Where units go when they are programmed.
 
 use super::{Ftl, MOVED};
+use crate::nand::BlockState;
 
 /// A page that was programmed.
 #[derive(Debug, Clone, Copy)]
@@ -48,10 +49,28 @@ impl Ftl<'_> {
         if state.open[stream] != 0 || self.array.erased(plane) >= 2 {
             return true;
         }
-        if state.victim.checked_sub(1).is_some_and(|block| self.array.has_garbage(block)) {
-            return true;
+        self.collection_makes_room(plane)
+    }
+
+    /// Whether a plane has two erased blocks when all that is garbage there is collected, of which the last
+    /// is for what collection moves (T3). After power cuts there may be too little garbage for that.
+    fn collection_makes_room(&self, plane: u32) -> bool {
+        let geometry = &self.array.geometry;
+        let (per_page, per_block) = (geometry.units_per_page(), geometry.units_per_block());
+        let state = &self.array.planes[plane as usize];
+        let first = plane * geometry.blocks_per_plane;
+        let is_collected = |block: &u32| {
+            let closed = self.array.state(*block) == BlockState::Closed && self.array.has_garbage(*block);
+            closed || state.victim == block + 1
+        };
+        let (mut freed, mut moved) = (0, 0);
+        for block in (first..first + geometry.blocks_per_plane).filter(is_collected) {
+            freed += 1;
+            moved += self.array.valid(block).next_multiple_of(per_page);
         }
-        self.array.fewest_valid(plane).is_some_and(|block| self.array.has_garbage(block))
+        let open = state.open[MOVED].checked_sub(1).map_or(0, |block| per_block - self.array.written(block));
+        let taken = moved.saturating_sub(open).div_ceil(per_block);
+        self.array.erased(plane) + freed >= 2 + taken
     }
 
     /// Reads a page of which so many units are wanted. Returns when they are over the channel.

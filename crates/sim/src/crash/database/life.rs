@@ -18,11 +18,12 @@
 use mezzanine_engine::Tier;
 use mezzanine_engine::format::Superblock;
 
+use super::scenario::Scenario;
 use super::server::Server;
 use super::world::World;
-use crate::crash::driver::Stop;
 use crate::crash::driver::harm::lying_flush;
 use crate::crash::driver::life::{self, Life};
+use crate::crash::driver::{Stop, drives};
 use crate::crash::kind::Kind;
 
 impl life::World for World {
@@ -37,7 +38,12 @@ impl life::World for World {
     }
 
     fn kind(&self) -> &'static str {
-        if self.scenario.zones.is_some() { Kind::Zones.name() } else { Kind::Database.name() }
+        let kind = match self.scenario {
+            Scenario { zones: Some(_), .. } => Kind::Zones,
+            Scenario { drives: Some(_), .. } => Kind::DriveDatabase,
+            _ => Kind::Database,
+        };
+        kind.name()
     }
 
     fn summary(&self) -> String {
@@ -91,6 +97,7 @@ impl World {
         self.history.log_cut(&self.machine.log);
         self.life.tell(|| format!("power cut {}, {:?}", self.life.cuts(), self.machine.control.read()));
         self.life.coverage.count_cut(flash, disk);
+        self.life.coverage.count_drives(&drives::take(&self.drives_done));
         self.life.coverage.records_lost += records;
         self.check_after_cut()?;
         self.swap_flash();

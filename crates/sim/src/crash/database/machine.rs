@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Survival};
+use mezzanine_device::memory::{CutReport, Image, MemoryDevice, Power, Survival};
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, Zones};
 use mezzanine_engine::format::{
     SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, write_superblock,
@@ -11,7 +11,8 @@ use mezzanine_engine::{ReadError, ReadFlash, WriteFlash};
 use mezzanine_ground::random::Random;
 
 use super::log::{Log, Lsn};
-use crate::crash::driver::{Failing, Whole};
+use crate::crash::driver::drives::Tally;
+use crate::crash::driver::{Drive, Failing, Whole};
 
 /// What the database knows before it has read anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,17 @@ impl<C: Clone> Machine<C> {
     /// The flash device has zones, all of them empty.
     pub(super) fn flash_has_zones(&mut self, zones: Zones) {
         self.flash = Arc::new(MemoryDevice::zoned(&self.power, "simulated zoned flash", zones));
+    }
+
+    /// Flash and disk are drives modelled from the inside, as long and empty as what they replace. Where they
+    /// tell what they do is returned.
+    pub(super) fn is_on_drives(&mut self, flash: &Drive, disk: &Drive) -> Tally {
+        let tally = Tally::default();
+        let (flash_bytes, disk_bytes) =
+            (self.flash.view(Image::len) as u64, self.disk.view(Image::len) as u64);
+        self.flash = Arc::new(flash.device(&self.power, "simulated flash drive", flash_bytes, &tally));
+        self.disk = Arc::new(disk.device(&self.power, "simulated disk drive", disk_bytes, &tally));
+        tally
     }
 
     /// The one of the two devices that is to fail.

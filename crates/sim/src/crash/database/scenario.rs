@@ -9,7 +9,7 @@ use super::places::Space;
 use crate::crash::driver::ages;
 use crate::crash::driver::tiers::{self, Wanted};
 use crate::crash::driver::weights::weights;
-use crate::crash::driver::{Feature, Focus, Terms};
+use crate::crash::driver::{Drive, Feature, Focus, Terms};
 
 /// Makes the seed of a draw of its own.
 const DRAINS_EARLY: u64 = 0x6561_726c_7900;
@@ -84,6 +84,8 @@ pub struct Scenario {
     pub focus: Focus,
     /// The zones of the flash device, if it has some.
     pub zones: Option<Zones>,
+    /// The drives behind flash and disk, if they are modelled from the inside.
+    pub drives: Option<[Drive; 2]>,
 }
 
 weights! {
@@ -224,6 +226,7 @@ impl Scenario {
             interruptions: true,
             lying_flushes: false,
             zones: None,
+            drives: None,
             focus,
             weights,
             space,
@@ -236,6 +239,16 @@ impl Scenario {
     pub fn on_zones(mut self) -> Self {
         self.zones = Some(tiers::lay_on_zones(&mut self.tier, self.seed));
         self.resizes = false;
+        self
+    }
+
+    /// The same world on drives modelled from the inside. That of the disk leaves pages whole where the
+    /// database relies on it, by units as large as they are.
+    #[must_use]
+    pub fn on_drives(mut self) -> Self {
+        let unit_bytes = if self.tearing == Tearing::AtomicDisk { self.tier.page_size } else { 512 };
+        let flash = Drive::draw(self.seed, self.flash_bytes(), &[]);
+        self.drives = Some([flash, Drive::draw_disk(self.seed, self.disk_bytes(), unit_bytes)]);
         self
     }
 
@@ -268,8 +281,9 @@ impl Scenario {
         let TierConfig { design, admission, sync_mode, .. } = tier;
         let (dimensions, places) = (tiers::dimensions(tier), space.places());
         let zones = self.zones.map_or_else(String::new, |zones| format!(", {zones:?}"));
+        let drives = self.drives.iter().flatten().map(|drive| format!(", {drive}")).collect::<String>();
         format!(
-            "{design} {admission} {sync_mode} {tearing:?}, {dimensions}, {buffers} buffers, {places} places{zones}"
+            "{design} {admission} {sync_mode} {tearing:?}, {dimensions}, {buffers} buffers, {places} places{zones}{drives}"
         )
     }
 

@@ -13,6 +13,7 @@ use super::machine::{Control, Machine};
 use super::places::{Extent, Place, Unit};
 use super::relied::Relied;
 use super::scenario::{Scenario, Tearing};
+use crate::crash::driver::drives::Tally;
 use crate::crash::driver::life::{self, Life, Outcome};
 use crate::crash::driver::{Planned, Stop, Terms};
 
@@ -21,6 +22,8 @@ pub struct World {
     pub(super) life: Life,
     pub(super) scenario: Scenario,
     pub(super) machine: Machine,
+    /// What the drives behind its devices have done.
+    pub(super) drives_done: Tally,
     pub(super) history: History,
     /// Up to where the log was promised to survive.
     pub(super) acknowledged: Lsn,
@@ -75,6 +78,12 @@ impl World {
         Self { life: Life::on(seed, terms, &world.machine.power), ..world }
     }
 
+    /// The world of `seed` on these terms, with flash and disk that are drives modelled from the inside.
+    pub fn on_drives(seed: u64, terms: &Terms) -> Self {
+        let world = Self::of(Scenario::draw_on(seed, terms).on_drives());
+        Self { life: Life::on(seed, terms, &world.machine.power), ..world }
+    }
+
     /// The world of `seed`, before its first start.
     pub fn new(seed: u64) -> Self {
         Self::of(Scenario::draw(seed))
@@ -93,7 +102,12 @@ impl World {
         if let Some(zones) = scenario.zones {
             machine.flash_has_zones(zones);
         }
+        let drives_done = match &scenario.drives {
+            Some([flash, disk]) => machine.is_on_drives(flash, disk),
+            None => Tally::default(),
+        };
         Self {
+            drives_done,
             life: Life::of(scenario.seed, &machine.power),
             machine,
             history: History::new(&scenario.space),

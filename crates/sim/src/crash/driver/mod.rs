@@ -24,6 +24,8 @@ pub(crate) mod ages;
 
 pub(crate) mod tiers;
 
+pub(crate) mod drives;
+
 pub(crate) mod weights;
 
 pub(crate) mod excerpt;
@@ -46,6 +48,7 @@ pub(crate) mod threads;
 
 pub(crate) mod exhaustive;
 
+pub(crate) use drives::Drive;
 pub(crate) use life::Life;
 pub(crate) use planned::{Failing, Planned};
 pub(crate) use report::Invariant;

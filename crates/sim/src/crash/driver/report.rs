@@ -6,6 +6,8 @@ use mezzanine_device::memory::CutReport;
 use mezzanine_engine::{Statistics, TierConfig};
 use serde::Serialize;
 
+use super::drives::Done;
+
 /// The version that a violation is reported with: together with the seed it replays the failure.
 pub const VERSION: &str = match option_env!("MEZZANINE_VERSION") {
     Some(described) => described,
@@ -222,6 +224,18 @@ pub struct Coverage {
     pub errors_fatal: u64,
     /// Sessions in which a device failed and no operation did.
     pub errors_hidden: u64,
+    /// Power cuts that came before a modelled drive had taken a request since the last one.
+    pub drive_starts_cut: u64,
+    /// Units that collection of modelled drives has moved.
+    pub drive_units_moved: u64,
+    /// Units that modelled drives have written of their maps.
+    pub drive_units_of_map: u64,
+    /// Units that modelled drives had other contents of after a start than any version.
+    pub drive_units_damaged: u64,
+    /// Lives that ended with an error after a modelled drive had lost what was flushed.
+    pub drives_told: u64,
+    /// Lives that ended with an older version of what was flushed, which a modelled drive had passed for it.
+    pub drives_believed: u64,
 }
 
 macro_rules! add_fields {
@@ -250,6 +264,14 @@ impl Coverage {
         self.torn_flash_writes += flash.torn;
         self.torn_disk_writes += disks.torn;
         self.lost_writes += flash.lost + disks.lost;
+    }
+
+    /// Adds what modelled drives have done.
+    pub(crate) fn count_drives(&mut self, done: &Done) {
+        self.drive_starts_cut += done.starts_cut;
+        self.drive_units_moved += done.units_moved;
+        self.drive_units_of_map += done.units_of_map;
+        self.drive_units_damaged += done.units_damaged;
     }
 
     /// Adds the counts of another run.
@@ -313,6 +335,12 @@ impl Coverage {
             errors_outlived,
             errors_fatal,
             errors_hidden,
+            drive_starts_cut,
+            drive_units_moved,
+            drive_units_of_map,
+            drive_units_damaged,
+            drives_told,
+            drives_believed,
         );
     }
 }

@@ -38,7 +38,7 @@ impl<K: Seeded> Shrinking<K> {
             return false;
         }
         self.runs += 1;
-        let terms = Terms { focus: self.terms.focus, without: without.to_vec(), only: Some(only) };
+        let terms = Terms { without: without.to_vec(), only: Some(only), ..self.terms.clone() };
         let outcome = self.kind.run(self.violation.seed, u64::MAX, &terms);
         match outcome.violation {
             Some(violation) if violation.invariant == self.violation.invariant => {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use mezzanine_engine::{Design, SyncMode, TierConfig};
 
+use super::drives::DriveAnomaly;
 use super::excerpt::Excerpt;
 
 /// A sync mode or a design to concentrate on.
@@ -80,6 +81,8 @@ pub struct Terms {
     pub focus: Focus,
     /// What is left out of the world.
     pub without: Vec<Feature>,
+    /// What its modelled drives, if it has some, do wrong when their power is cut.
+    pub anomalies: Vec<DriveAnomaly>,
     /// What alone takes place in it.
     pub only: Option<Excerpt>,
 }
@@ -103,6 +106,10 @@ impl fmt::Display for Terms {
         if !self.without.is_empty() {
             let names: Vec<_> = self.without.iter().map(|feature| feature.name()).collect();
             write!(f, " --without {}", names.join(","))?;
+        }
+        if !self.anomalies.is_empty() {
+            let names: Vec<_> = self.anomalies.iter().map(DriveAnomaly::to_string).collect();
+            write!(f, " --anomalies {}", names.join(","))?;
         }
         self.only.as_ref().map_or(Ok(()), |only| write!(f, " --only {only}"))
     }

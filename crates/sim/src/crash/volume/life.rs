@@ -42,6 +42,7 @@ impl life::World for World {
 
     fn kind(&self) -> &'static str {
         let kind = match self.scenario {
+            Scenario { drive: Some(_), .. } => Kind::Drives,
             Scenario { histories: true, .. } => Kind::Histories,
             Scenario { zones: Some(_), .. } => Kind::ZonedVolume,
             Scenario { runners: 0, .. } => Kind::Volume,
@@ -55,6 +56,12 @@ impl life::World for World {
     }
 
     fn session(&mut self) -> Result<(), Stop> {
+        self.lead_session().map_err(|stop| self.excused_by_drive(stop))
+    }
+}
+
+impl World {
+    fn lead_session(&mut self) -> Result<(), Stop> {
         self.plan_faults();
         self.found = (self.closed, self.superblocks());
         self.closed = false;
@@ -70,16 +77,14 @@ impl life::World for World {
         replacement::choose(self)?;
         self.look_at_copies()
     }
-}
 
-impl World {
     /// What would happen if, tried on copies of the machine.
     fn look_at_copies(&mut self) -> Result<(), Stop> {
         if self.scenario.histories {
             return histories::between_sessions(self);
         }
         // A page that is lost is so on a copy as well.
-        if !self.formatted || self.faults.planned || self.pages_lost {
+        if !self.formatted || self.faults.planned || self.pages_lost || self.drive_refuses() {
             return Ok(());
         }
         if self.life.random.chance(1, 64) {
@@ -202,7 +207,8 @@ impl World {
         self.replacing |= std::mem::take(&mut self.chosen_by_cache);
         replacement::choose(self)?;
         disk::check_after_cut(self)?;
-        if self.formatted && !self.faults.planned && !self.pages_lost && self.life.random.chance(1, 32) {
+        let in_order = self.formatted && !self.faults.planned && !self.pages_lost && !self.drive_refuses();
+        if in_order && self.life.random.chance(1, 32) {
             recovery::check_repeatable(self)?;
         }
         if self.scenario.flash_is_expendable() && self.life.random.chance(1, 16) {

@@ -17,7 +17,8 @@ use super::meanwhile::{InterruptedDevice, Meanwhile};
 use super::named::{NotedDisk, Overwritten, Pieces};
 use super::scenario::Scenario;
 use crate::crash::driver::at_rest::AtRest;
-use crate::crash::driver::tiers;
+use crate::crash::driver::drives::{self, Tally};
+use crate::crash::driver::{Drive, tiers};
 
 /// A sidecar on the machine's power: a replacement is atomic and durable, and when power fails in it, it is
 /// the old one or the new one.
@@ -185,12 +186,14 @@ impl SidecarStore for Sidecar {
 }
 
 /// What each of the flash devices is like.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub struct Flash {
     /// Its length in bytes.
     pub bytes: u64,
     /// Its zones, if it has some.
     pub zones: Option<Zones>,
+    /// The drive behind it, if it is modelled from the inside.
+    pub drive: Option<Drive>,
     /// Bytes at its beginning that halves of an area take.
     pub halves_bytes: u64,
 }
@@ -199,13 +202,20 @@ impl Flash {
     /// Those of a world.
     pub fn of(scenario: &Scenario) -> Self {
         let halves_bytes = scenario.zones.map_or(0, |zones| tiers::halves_bytes(&scenario.tier, &zones));
-        Self { bytes: scenario.flash_bytes(), zones: scenario.zones, halves_bytes }
+        let drive = scenario.drive.clone();
+        Self { drive, halves_bytes, ..Self::memory(scenario.flash_bytes(), scenario.zones) }
     }
 
-    fn device(self, power: &Power, name: &'static str) -> Arc<MemoryDevice> {
-        Arc::new(match self.zones {
-            Some(zones) => MemoryDevice::zoned(power, name, zones),
-            None => MemoryDevice::on(power, name, self.bytes, false),
+    /// Memory, with zones or without.
+    pub(super) fn memory(bytes: u64, zones: Option<Zones>) -> Self {
+        Self { bytes, zones, drive: None, halves_bytes: 0 }
+    }
+
+    fn device(&self, power: &Power, name: &'static str, tally: &Tally) -> Arc<MemoryDevice> {
+        Arc::new(match (self.zones, &self.drive) {
+            (Some(zones), _) => MemoryDevice::zoned(power, name, zones),
+            (None, Some(drive)) => drive.device(power, name, self.bytes, tally),
+            (None, None) => MemoryDevice::on(power, name, self.bytes, false),
         })
     }
 }
@@ -229,6 +239,8 @@ pub struct Machine {
     pub sidecars: Vec<Arc<Sidecar>>,
     /// What is to happen during a read.
     pub meanwhile: Meanwhile,
+    /// What the drives behind its flash devices have done.
+    drives_done: Tally,
     halves_bytes: u64,
     /// What failed of flash and of the spare device while each was that.
     as_flash: Part,
@@ -272,7 +284,9 @@ impl Machine {
     /// A machine with such flash devices and `files` empty files.
     pub fn new(flash_like: Flash, files: usize, fingerprints: bool, seed: u64) -> Self {
         let power = Power::new();
-        let [flash, spare] = ["simulated flash", "spare flash"].map(|name| flash_like.device(&power, name));
+        let drives_done = Tally::default();
+        let [flash, spare] =
+            ["simulated flash", "spare flash"].map(|name| flash_like.device(&power, name, &drives_done));
         let names = ["simulated disk 0", "simulated disk 1", "simulated disk 2"];
         let disks: Vec<_> =
             (0..files).map(|file| Arc::new(MemoryDevice::on(&power, names[file], 0, true))).collect();
@@ -299,6 +313,7 @@ impl Machine {
             disks,
             sidecars,
             meanwhile: Meanwhile::default(),
+            drives_done,
             halves_bytes: flash_like.halves_bytes,
             as_flash: Part::default(),
             as_spare: Part::default(),
@@ -352,6 +367,11 @@ impl Machine {
         }
         self.power_returns();
         (flash, disks)
+    }
+
+    /// What the drives behind its flash devices have done since this was asked last.
+    pub(super) fn take_drives_done(&self) -> drives::Done {
+        drives::take(&self.drives_done)
     }
 
     /// How many operations failed because they were to.
@@ -441,7 +461,7 @@ impl Machine {
     /// Another machine in the state of `snapshot`, on a supply of its own.
     pub fn from_snapshot(snapshot: &Snapshot, fingerprints: bool) -> Self {
         // Nothing is planned to happen at its requests.
-        let flash = Flash { bytes: 0, zones: snapshot.zones, halves_bytes: 0 };
+        let flash = Flash::memory(0, snapshot.zones);
         let machine = Self::new(flash, snapshot.disks.len(), fingerprints, 0);
         machine.put_back(snapshot);
         machine

@@ -23,6 +23,8 @@ pub mod scenario;
 
 mod failing;
 
+mod drives;
+
 mod moments;
 
 mod fibers;

@@ -10,7 +10,7 @@ use super::holes::Hole;
 use crate::crash::driver::ages;
 use crate::crash::driver::tiers::{self, Wanted};
 use crate::crash::driver::weights::weights;
-use crate::crash::driver::{Feature, Focus, Terms};
+use crate::crash::driver::{Drive, Feature, Focus, Terms};
 
 /// The sync modes of a volume's tier, as often as they are drawn.
 const SYNC_MODES: [SyncMode; 3] = [SyncMode::Durable, SyncMode::Durable, SyncMode::Through];
@@ -50,6 +50,8 @@ pub struct Scenario {
     pub spares: bool,
     /// The zones of the flash devices, if they have some.
     pub zones: Option<Zones>,
+    /// The drive behind each flash device, if it is modelled from the inside.
+    pub drive: Option<Drive>,
     /// How many threads carry out jobs beside the operations.
     pub runners: usize,
     /// The hole that each file has, if any.
@@ -147,6 +149,14 @@ impl Scenario {
         Self { resizes: false, ..self }
     }
 
+    /// The same, with flash devices that are drives modelled from the inside, which do wrong what the terms
+    /// say.
+    #[must_use]
+    pub fn on_drives(self, terms: &Terms) -> Self {
+        let drive = Drive::draw(self.seed, self.flash_bytes(), &terms.anomalies);
+        Self { drive: Some(drive), ..self }
+    }
+
     /// Whether there is anything that [`Self::leave_out`] could leave out.
     pub(crate) fn has(&self, feature: Feature) -> bool {
         match feature {
@@ -221,6 +231,7 @@ impl Scenario {
             replaces: Random::new(seed ^ 0x7265_706c_6163_6564).chance(1, 8),
             spares: Random::new(seed ^ 0x7370_6172_6573).chance(1, 2),
             zones: None,
+            drive: None,
             runners: 0,
             hole: draw_hole(seed, u64::from(page_size), pages_max),
             later: true,
@@ -263,7 +274,9 @@ impl Scenario {
         let (design, admission, mode) = (tier.design, tier.admission, tier.sync_mode);
         let dimensions = tiers::dimensions(tier);
         let zones = self.zones.map_or_else(String::new, |zones| format!(", {zones:?}"));
-        format!("{design:?} {admission:?} {mode:?}, {dimensions}, {files} files of {pages_max} pages{zones}")
+        let drive = self.drive.as_ref().map_or_else(String::new, |drive| format!(", {drive}"));
+        let files = format!("{files} files of {pages_max} pages");
+        format!("{design:?} {admission:?} {mode:?}, {dimensions}, {files}{zones}{drive}")
     }
 
     /// Draws what may differ from one opening of the tier to the next.

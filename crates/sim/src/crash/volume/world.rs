@@ -101,6 +101,11 @@ impl World {
         Self::of(Scenario::draw_on(seed, terms).on_zones()).living(seed, terms)
     }
 
+    /// The same world, with flash devices that are drives modelled from the inside.
+    pub fn on_drives(seed: u64, terms: &Terms) -> Self {
+        Self::of(Scenario::draw_on(seed, terms).on_drives(terms)).living(seed, terms)
+    }
+
     fn living(self, seed: u64, terms: &Terms) -> Self {
         Self { life: Life::on(seed, terms, &self.machine.power), ..self }
     }
@@ -200,6 +205,7 @@ impl World {
         self.models_crashed();
         let (flash, disks) = self.machine.cut(&mut self.life.random);
         self.life.coverage.count_cut(flash, disks);
+        self.life.coverage.count_drives(&self.machine.take_drives_done());
     }
 
     /// Whatever is not known to be durable is in doubt from now on.

@@ -272,7 +272,7 @@ mod tests {
     fn a_file_is_a_changed_one_by_no_other_page_than_one_that_was_written_since() {
         let world = World::new(915);
         let page = world.scenario.page_bytes();
-        let machine = Machine::new(Flash { bytes: 1 << 20, zones: None, halves_bytes: 0 }, 1, false, 0);
+        let machine = Machine::new(Flash::memory(1 << 20, None), 1, false, 0);
         let disk = machine.connect_disk(0, Hole { at: page, bytes: 1 << 32 });
         let at = 3 * page + (1 << 32);
         let name = Machine::path(0).display().to_string();

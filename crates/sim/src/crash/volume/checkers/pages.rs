@@ -100,7 +100,9 @@ pub(in crate::crash::volume) fn read(
     let read = session.files[file].read_at(&mut found, offset);
     let compared = match read {
         Ok(()) => compare(world, file, offset, &found),
-        Err(error) if error.kind() == VolumeErrorKind::LostPage && world.is_in_order() => {
+        Err(error)
+            if error.kind() == VolumeErrorKind::LostPage && world.is_in_order() && !world.drive_refuses() =>
+        {
             Err(Stop::Violated(Invariant::Versions, format!("file {file}, page {first} is lost: {error}")))
         }
         Err(error) => Err(world.failed("read", &error)),
