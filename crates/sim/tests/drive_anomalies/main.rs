@@ -15,8 +15,8 @@ use mezzanine_device::memory::{MemoryDevice, Power};
 use mezzanine_engine::{Admission, Design, PolicyParameters, SyncMode, TierConfig};
 use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
-    Anomaly, CacheConfig, CacheKind, Collection, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
-    NandTimings, PowerLossConfig, Ssd, SsdConfig,
+    Anomaly, CacheConfig, CacheKind, Collection, CollectionFrontier, CollectionPace, FlushRule, FlushTime,
+    FtlConfig, Geometry, HostConfig, NandTimings, PowerLossConfig, Ssd, SsdConfig,
 };
 use mezzanine_volume::{AttachOptions, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile};
 
@@ -50,6 +50,8 @@ fn flash(random: &mut Random, bytes: u64, drive: &Drive) -> Ssd {
         timings: NandTimings { read_us: 50.0, program_us: 900.0, erase_us: 3500.0, channel_mb_per_s: 200.0 },
         ftl: FtlConfig {
             collection: Collection::Greedy,
+            collection_frontier: CollectionFrontier::Separate,
+            collection_pace: CollectionPace::Incremental,
             reserve_blocks_per_plane: 3,
             streams: 1,
             dirty_entries_max: 2048,

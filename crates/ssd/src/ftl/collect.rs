@@ -3,15 +3,19 @@
 //! It is incremental. A block with v valid units of b frees b - v; so for every b - v units that are
 //! programmed from outside, v are moved, and the block is erased when as much has been programmed as it
 //! frees. A plane begins when it has fewer erased blocks than it is to hold back, and from then on has as
-//! many at any time, give or take one (T3).
+//! many at any time, give or take one (T3). With [`CollectionPace::WholeBlock`] it moves all of a block
+//! instead, before the next page is programmed to an open block.
 
-use super::{Ftl, Location, MOVED, Name};
-use crate::config::Collection;
+use super::{Ftl, Location, Name};
+use crate::config::{Collection, CollectionPace};
 use crate::geometry::UNITS_PER_PAGE_MAX;
 
 impl Ftl<'_> {
     /// Does what a plane owes to collection after so many units were programmed on it.
     pub(super) fn collect(&mut self, plane: u32, programmed: u32) {
+        if self.config.collection_pace == CollectionPace::WholeBlock {
+            return;
+        }
         if self.array.planes[plane as usize].victim == 0 && !self.begin(plane) {
             return;
         }
@@ -26,9 +30,19 @@ impl Ftl<'_> {
         }
     }
 
+    /// Collects blocks of a plane until it has as many erased ones as it is to hold back.
+    pub(super) fn collect_whole(&mut self, plane: u32) {
+        // One block at most for its wear, which may free nothing.
+        let mut is_levelling = true;
+        while self.is_due(plane) && self.choose(plane, is_levelling) {
+            self.advance(plane, u32::MAX);
+            is_levelling = false;
+        }
+    }
+
     /// Collects one block of a plane, whatever is owed. False if there is none.
     pub(super) fn collect_in_full(&mut self, plane: u32) -> bool {
-        if self.array.planes[plane as usize].victim == 0 && !self.choose(plane) {
+        if self.array.planes[plane as usize].victim == 0 && !self.choose(plane, true) {
             return false;
         }
         self.counters.collections_in_full += 1;
@@ -38,10 +52,16 @@ impl Ftl<'_> {
 
     /// Takes a block, if the plane has too few erased ones.
     fn begin(&mut self, plane: u32) -> bool {
-        self.array.erased(plane) < self.config.reserve_blocks_per_plane && self.choose(plane)
+        self.is_due(plane) && self.choose(plane, true)
     }
 
-    fn choose(&mut self, plane: u32) -> bool {
+    fn is_due(&self, plane: u32) -> bool {
+        self.array.erased(plane) < self.config.reserve_blocks_per_plane
+    }
+
+    /// Takes the block that is collected next, or, if there is to be levelling, one for its wear. False if
+    /// there is none.
+    fn choose(&mut self, plane: u32, is_levelling: bool) -> bool {
         let units_per_block = self.array.geometry.units_per_block();
         // With the last erased block in use for what is moved, as after a power cut, what is moved has to fit
         // there.
@@ -55,11 +75,14 @@ impl Ftl<'_> {
             }),
             Collection::Fifo => self.array.best(plane, |_, age| age as f64),
         };
-        let Some(mut block) = chosen.filter(|block| self.array.has_garbage(*block)) else {
-            // Nothing is freed by moving all of a block.
-            return false;
-        };
-        if let Some(cold) = self.least_worn(plane, block).filter(|_| !is_short) {
+        // Nothing is freed by moving all of a block.
+        let mut chosen = chosen.filter(|block| self.array.has_garbage(*block));
+        if chosen.is_none() && self.array.erased(plane) < 2 {
+            // A plane that has to wait takes what there is.
+            chosen = self.array.fewest_valid(plane).filter(|block| self.array.has_garbage(*block));
+        }
+        let Some(mut block) = chosen else { return false };
+        if let Some(cold) = self.least_worn(plane, block).filter(|_| is_levelling && !is_short) {
             self.counters.wear_moves += 1;
             block = cold;
         }
@@ -152,7 +175,7 @@ impl Ftl<'_> {
         }
         let logical = &logical[..units.len()];
         let busy = self.counters.busy_ns;
-        let programmed = self.program(plane, MOVED, logical, 0);
+        let programmed = self.program_moved(plane, logical);
         // It counts as collection, of which the whole is added up.
         self.counters.busy_ns = busy;
         self.counters.pages_moved += 1;

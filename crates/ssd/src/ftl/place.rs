@@ -1,7 +1,9 @@
 //! Where units go when they are programmed.
 
 use super::{Ftl, MOVED};
+use crate::config::{CollectionFrontier, CollectionPace};
 use crate::geometry::UNITS_PER_PAGE_MAX;
+use crate::nand::BlockState;
 
 /// A page that was programmed.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +21,7 @@ impl Ftl<'_> {
     ///
     /// # Panics
     /// If none has room (T3): the capacity was checked against that.
-    pub(crate) fn first_free(&mut self, stream: usize) -> u32 {
+    pub(crate) fn first_free(&self, stream: usize) -> u32 {
         let first = self.clock.first_free();
         if self.has_room(first, stream) {
             return first;
@@ -38,15 +40,30 @@ impl Ftl<'_> {
 
     /// Whether a plane can take another page of a stream, by collection if need be.
     #[inline]
-    fn has_room(&mut self, plane: u32, stream: usize) -> bool {
+    fn has_room(&self, plane: u32, stream: usize) -> bool {
         let state = &self.array.planes[plane as usize];
-        if state.open[stream] != 0 || self.array.erased(plane) >= 2 {
+        if state.open[self.config.frontier_of(stream)] != 0 || self.array.erased(plane) >= 2 {
             return true;
         }
-        if state.victim.checked_sub(1).is_some_and(|block| self.array.has_garbage(block)) {
-            return true;
+        self.gains_block(plane)
+    }
+
+    /// Whether a plane without an open block can open one when all of it has been collected: two blocks are
+    /// erased then, or what is moved has opened one for all.
+    fn gains_block(&self, plane: u32) -> bool {
+        let geometry = self.array.geometry;
+        let (per_page, per_block) = (geometry.units_per_page(), geometry.units_per_block());
+        let first = plane * geometry.blocks_per_plane;
+        let collected = (first..first + geometry.blocks_per_plane)
+            .filter(|block| matches!(self.array.state(*block), BlockState::Closed | BlockState::Taken));
+        let garbage = collected.map(|block| per_block - self.array.valid(block).next_multiple_of(per_page));
+        let garbage: u32 = garbage.sum();
+        if self.config.collection_frontier == CollectionFrontier::Shared {
+            return garbage > 0;
         }
-        self.array.fewest_valid(plane).is_some_and(|block| self.array.has_garbage(block))
+        let open = self.array.planes[plane as usize].open[MOVED].checked_sub(1);
+        let room = open.map_or(0, |block| per_block - self.array.written(block));
+        self.array.erased(plane) * per_block + room + garbage >= 2 * per_block
     }
 
     /// Reads a page of which so many units are wanted. Returns when they are over the channel.
@@ -77,6 +94,23 @@ impl Ftl<'_> {
         logical: &[u32],
         not_before: u64,
     ) -> Programmed {
+        let stream = self.config.frontier_of(stream);
+        // One that has a block to open opens it first: there may be none any more when all is collected (T3).
+        let is_whole = self.config.collection_pace == CollectionPace::WholeBlock;
+        let state = &mut self.array.planes[plane as usize];
+        if state.open[stream] == 0 || is_whole {
+            // What is erased for it is not needed from then on, and maybe not before.
+            state.free_at = state.free_at.max(not_before);
+        }
+        if is_whole && state.open[stream] != 0 {
+            self.collect_whole(plane);
+        }
+        self.append(plane, stream, logical, not_before)
+    }
+
+    /// Programs a page behind those of the stream's open block, or of one that is opened.
+    #[inline]
+    fn append(&mut self, plane: u32, stream: usize, logical: &[u32], not_before: u64) -> Programmed {
         let block = match self.array.planes[plane as usize].open[stream].checked_sub(1) {
             Some(block) => block,
             None => self.open(plane, stream),
@@ -110,6 +144,16 @@ impl Ftl<'_> {
         Programmed { unit, begins_at, done_at }
     }
 
+    /// Programs a page of what collection moves. It may take the last erased block (T3).
+    #[inline]
+    pub(super) fn program_moved(&mut self, plane: u32, logical: &[u32]) -> Programmed {
+        let stream = self.config.frontier_of(MOVED);
+        if self.array.planes[plane as usize].open[stream] == 0 {
+            self.open_erased(plane, stream);
+        }
+        self.append(plane, stream, logical, 0)
+    }
+
     /// Collection takes its share of a plane's time after so many units were programmed there (T3).
     pub(crate) fn pay(&mut self, plane: u32, units: u32) {
         self.collect(plane, units);
@@ -118,12 +162,20 @@ impl Ftl<'_> {
 
     fn open(&mut self, plane: u32, stream: usize) -> u32 {
         // The last erased block is for what collection moves (T3).
-        while stream != MOVED && self.array.erased(plane) < 2 {
+        while self.array.erased(plane) < 2 {
             assert!(
                 self.collect_in_full(plane),
                 "T3: plane {plane} has no erased block and nothing to collect"
             );
+            // What was moved may have opened one for all.
+            if let Some(block) = self.array.planes[plane as usize].open[stream].checked_sub(1) {
+                return block;
+            }
         }
+        self.open_erased(plane, stream)
+    }
+
+    fn open_erased(&mut self, plane: u32, stream: usize) -> u32 {
         let block = self.array.open(plane);
         let block = block.unwrap_or_else(|| panic!("T3: plane {plane} has no erased block left"));
         self.array.planes[plane as usize].open[stream] = block + 1;
