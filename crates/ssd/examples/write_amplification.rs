@@ -9,8 +9,8 @@ use std::time::Instant;
 use mezzanine_device::model::{OperationKind, Timing};
 use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, Condition, DumpConfig, FlushRule, FlushTime, FtlConfig, Geometry,
-    HostConfig, NandTimings, Ssd, SsdConfig,
+    CacheConfig, CacheKind, Collection, CollectionFrontier, CollectionPace, Condition, DumpConfig, FlushRule,
+    FlushTime, FtlConfig, Geometry, HostConfig, NandTimings, Ssd, SsdConfig,
 };
 
 fn main() {
@@ -37,6 +37,8 @@ fn main() {
         timings: NandTimings { read_us: 50.0, program_us: 900.0, erase_us: 3500.0, channel_mb_per_s: 200.0 },
         ftl: FtlConfig {
             collection: Collection::Greedy,
+            collection_frontier: CollectionFrontier::Separate,
+            collection_pace: CollectionPace::Incremental,
             reserve_blocks_per_plane: 3,
             streams: 1,
             dirty_entries_max: 1 << 20,

@@ -44,12 +44,42 @@ pub enum Collection {
     Fifo,
 }
 
+/// Where collection appends what it moves: the open block is the write frontier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CollectionFrontier {
+    /// To an open block of its own on each plane.
+    #[default]
+    Separate,
+    /// To the only open block of a plane, which the host's writes and the map's go to as well. For drives of
+    /// one stream that collect whole blocks.
+    Shared,
+}
+
+/// When the units of a block that is collected are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CollectionPace {
+    /// A few with each page that is programmed from outside, so that no write waits for long.
+    #[default]
+    Incremental,
+    /// All of a block at once, before the next page is programmed to an open block of a plane that has fewer
+    /// erased blocks than it is to hold back.
+    WholeBlock,
+}
+
 /// Parameters of the translation layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FtlConfig {
     /// Which block is collected next.
     pub collection: Collection,
+    /// Where what is moved goes.
+    #[serde(default)]
+    pub collection_frontier: CollectionFrontier,
+    /// When it is moved.
+    #[serde(default)]
+    pub collection_pace: CollectionPace,
     /// Erased blocks that each plane holds back; at fewer it collects. At least one for each stream, one for
     /// the journal if there is one, and one for what collection moves.
     pub reserve_blocks_per_plane: u32,
@@ -372,6 +402,17 @@ impl FtlConfig {
         if !(1..=STREAMS_MAX).contains(&self.streams) {
             let reason = format!("must be from 1 to {STREAMS_MAX}, not {}", self.streams);
             return Err(ConfigError::new("streams", reason));
+        }
+        if self.collection_frontier == CollectionFrontier::Shared {
+            if self.streams > 1 {
+                let reason = format!("\"shared\" is for drives of one stream, not of {}", self.streams);
+                return Err(ConfigError::new("collection_frontier", reason));
+            }
+            if self.collection_pace == CollectionPace::Incremental {
+                // Writes could fill the block in which what is still to be moved has its place.
+                let reason = "\"shared\" needs collection_pace = \"whole_block\"";
+                return Err(ConfigError::new("collection_frontier", reason.to_owned()));
+            }
         }
         let (least, most) = (self.streams + u32::from(self.journal) + 1, geometry.blocks_per_plane / 2);
         if !(least..=most).contains(&self.reserve_blocks_per_plane) {

@@ -55,8 +55,8 @@ mod inside;
 pub mod three_tier;
 
 pub use config::{
-    CacheConfig, CacheKind, Collection, DumpConfig, FlushRule, FlushTime, FtlConfig, HostConfig, STREAMS_MAX,
-    SsdConfig,
+    CacheConfig, CacheKind, Collection, CollectionFrontier, CollectionPace, DumpConfig, FlushRule, FlushTime,
+    FtlConfig, HostConfig, STREAMS_MAX, SsdConfig,
 };
 pub use contents::{Loss, SsdDevice};
 pub use counters::Counters;

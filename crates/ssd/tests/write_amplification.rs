@@ -9,8 +9,8 @@
 use mezzanine_device::model::{OperationKind, Timing};
 use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, Condition, Counters, FlushRule, FlushTime, FtlConfig, Geometry,
-    HostConfig, NandTimings, Ssd, SsdConfig,
+    CacheConfig, CacheKind, Collection, CollectionFrontier, CollectionPace, Condition, Counters, FlushRule,
+    FlushTime, FtlConfig, Geometry, HostConfig, NandTimings, Ssd, SsdConfig,
 };
 
 /// Blocks that are held back.
@@ -29,6 +29,8 @@ fn one_plane(blocks: u32, pages: u32, capacity_bytes: u64, collection: Collectio
         timings: NandTimings { read_us: 35.0, program_us: 350.0, erase_us: 1500.0, channel_mb_per_s: 400.0 },
         ftl: FtlConfig {
             collection,
+            collection_frontier: CollectionFrontier::Separate,
+            collection_pace: CollectionPace::Incremental,
             reserve_blocks_per_plane: RESERVE,
             streams: 1,
             dirty_entries_max: 1 << 20,
@@ -141,11 +143,18 @@ fn first_in_first_out_collection_is_within_half_a_percent() {
     }
 }
 
-/// Write amplification with writes of so many bytes, at 0.90 of all flash.
-fn with_writes_of(write_bytes: u64, pages: u32) -> (Ssd, f64) {
-    let geometry = Geometry::one_plane((1 << 19) / pages, pages, 4096);
+/// A drive that is filled to 0.90 of all its flash, in whole large writes.
+fn nearly_full(units: u32, pages: u32, frontier: CollectionFrontier, pace: CollectionPace) -> Ssd {
+    let geometry = Geometry::one_plane(units / pages, pages, 4096);
     let capacity = geometry.bytes() * 9 / 10 / LARGE * LARGE;
-    let ssd = one_plane(geometry.blocks(), pages, capacity, Collection::Greedy);
+    let one = one_plane(geometry.blocks(), pages, capacity, Collection::Greedy);
+    let mut config = one.config().clone();
+    (config.ftl.collection_frontier, config.ftl.collection_pace) = (frontier, pace);
+    Ssd::new(config).unwrap()
+}
+
+/// Write amplification of a filled drive with writes of so many bytes, at multiples of them drawn evenly.
+fn with_writes_of(write_bytes: u64, ssd: &Ssd) -> f64 {
     let mut state = ssd.idle();
     ssd.prepare(&mut state, Condition::Filled, 1);
     let (mut random, mut now) = (Random::new(5), 0);
@@ -159,8 +168,8 @@ fn with_writes_of(write_bytes: u64, pages: u32) -> (Ssd, f64) {
     };
     let (before, after) = (write(&mut state, 4), write(&mut state, 3));
     let of = |count: fn(&Counters) -> u64| (count(&after) - count(&before)) as f64;
-    let amplification = 1.0 + of(|c| c.units_moved) / of(|c| c.units_programmed);
-    (ssd, amplification)
+    ssd.check(&mut state).unwrap();
+    1.0 + of(|c| c.units_moved) / of(|c| c.units_programmed)
 }
 
 const LARGE: u64 = 256 << 10;
@@ -169,7 +178,8 @@ const LARGE: u64 = 256 << 10;
 fn large_writes_wear_less_as_long_as_the_erase_unit_is_not_larger() {
     let mut before = 0.0;
     for pages in [64, 128, 256, 1024] {
-        let ((ssd, small), (_, large)) = (with_writes_of(4096, pages), with_writes_of(LARGE, pages));
+        let ssd = nearly_full(1 << 19, pages, CollectionFrontier::Separate, CollectionPace::Incremental);
+        let (small, large) = (with_writes_of(4096, &ssd), with_writes_of(LARGE, &ssd));
         let expected = greedy(ssd.config().effective_utilisation(), pages);
         println!(
             "{pages} pages a block: {small:.3} with 4 KiB ({expected:.3} expected), {large:.3} with 256 KiB"
@@ -181,5 +191,42 @@ fn large_writes_wear_less_as_long_as_the_erase_unit_is_not_larger() {
             64 => assert!(large < 1.001, "a write that fills a block leaves nothing to move: {large}"),
             _ => assert!(large > 1.5, "{pages} pages: a larger block is not written over at once: {large}"),
         }
+    }
+}
+
+/// Write amplification for writes of 4 and of 256 KiB by pages of an erase unit, as a program had it that
+/// shares no code with this one: 1 GiB, one frontier for what is written and what is moved, whole blocks
+/// collected as soon as fewer than two are erased. So collection follows the first page of a large write to a
+/// new block, and what it moves first is the rest of what is being written over: large writes straddle blocks
+/// from then on.
+const OF_ONE_FRONTIER: [(u32, f64, f64); 4] =
+    [(64, 4.84, 1.000), (128, 5.04, 2.30), (256, 5.17, 2.97), (1024, 5.55, 4.37)];
+
+#[test]
+fn one_frontier_for_writes_and_collection_has_large_writes_straddle_blocks() {
+    for (pages, small_expected, large_expected) in OF_ONE_FRONTIER {
+        let ssd = nearly_full(1 << 18, pages, CollectionFrontier::Shared, CollectionPace::WholeBlock);
+        let (small, large) = (with_writes_of(4096, &ssd), with_writes_of(LARGE, &ssd));
+        println!("{pages} pages a block: {small:.3} with 4 KiB, {large:.3} with 256 KiB");
+        assert!((small / small_expected - 1.0).abs() < 0.01, "{pages}: {small} and not {small_expected}");
+        assert!((large / large_expected - 1.0).abs() < 0.02, "{pages}: {large} and not {large_expected}");
+    }
+}
+
+#[test]
+fn one_frontier_is_refused_where_writes_could_fill_the_place_of_what_is_moved() {
+    let shared = |pace, streams| {
+        let mut config = one_plane(64, 64, 1 << 20, Collection::Greedy).config().clone();
+        config.ftl.collection_frontier = CollectionFrontier::Shared;
+        (config.ftl.collection_pace, config.ftl.streams) = (pace, streams);
+        config.ftl.reserve_blocks_per_plane = 4;
+        config.check().map_err(|error| error.to_string())
+    };
+    assert_eq!(shared(CollectionPace::WholeBlock, 1), Ok(()));
+    for (pace, streams, hint) in
+        [(CollectionPace::Incremental, 1, "whole_block"), (CollectionPace::WholeBlock, 2, "one stream")]
+    {
+        let refused = shared(pace, streams).unwrap_err();
+        assert!(refused.contains("collection_frontier") && refused.contains(hint), "{refused}");
     }
 }

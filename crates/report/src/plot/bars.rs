@@ -3,15 +3,17 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{Area, Colour, DrawingError, INK, Value, Width, bold, framed, highest, text};
+use super::{Area, Colour, DrawingError, INK, Value, Width, bold, framed, highest, room_for, text};
 use crate::error::RenderError;
 
 /// Height of a bar with the room around it, and the part of it that is the bar.
 const ROW: u32 = 44;
 const BAR: f64 = 28.0 / ROW as f64;
-/// Room for the names, and for the value behind the longest bar.
+/// Room for the names, and for the value behind the longest bar at least.
 const NAME: u32 = 128;
 const VALUE: u32 = 90;
+/// Size of the values.
+const VALUE_SIZE: f64 = 15.0;
 
 /// Bars from a common line, one below the other.
 #[derive(Debug, Clone)]
@@ -53,7 +55,7 @@ impl BarPlot {
         let rows = self.bars.len().max(1) as f64..0.0;
         let mut chart = ChartBuilder::on(area)
             .margin_left(NAME)
-            .margin_right(VALUE)
+            .margin_right(VALUE.max(room_for(self.bars.iter().map(|bar| bar.text.as_str()), VALUE_SIZE)))
             .build_cartesian_2d(0.0..max, rows)?;
         for (row, bar) in self.bars.iter().enumerate() {
             let middle = row as f64 + 0.5;
@@ -65,7 +67,7 @@ impl BarPlot {
                 (x + beside, y)
             };
             area.draw(&Text::new(bar.name.as_str(), at(0.0, -12), text(15.0, INK, HPos::Right)))?;
-            area.draw(&Text::new(bar.text.as_str(), at(value, 10), bold(15.0, INK, HPos::Left)))?;
+            area.draw(&Text::new(bar.text.as_str(), at(value, 10), bold(VALUE_SIZE, INK, HPos::Left)))?;
         }
         Ok(Vec::new())
     }
@@ -97,6 +99,14 @@ mod tests {
         assert!(lengths[0].abs_diff(480 - NAME - VALUE) <= 1, "{lengths:?}");
         assert!(lengths[1].abs_diff(lengths[0] / 2) <= 1, "{lengths:?}");
         assert_eq!(lengths[2..], [0, 0]);
+    }
+
+    #[test]
+    fn long_values_have_room_behind_the_longest_bar() {
+        let wide = Bar { text: "1,234,567.8 MB/s".to_owned(), ..bar("a", 10.0) };
+        let end = NAME + lengths(&plot(vec![wide]))[0] + 10;
+        // Digits are more than half as wide as they are high.
+        assert!(f64::from(480 - end) > 16.0 * VALUE_SIZE * 0.55, "{end}");
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{Area, Colour, DrawingError, RULE, SOFT, Value, Width, bold, framed, highest, text};
+use super::{Area, Colour, DrawingError, RULE, SOFT, Value, Width, bold, framed, highest, room_for, text};
 use crate::error::RenderError;
 use crate::number::number;
 
-/// Where the names of the lines stand.
+/// Where the names of the lines stand: at least so far from the right, and in this size.
 const RIGHT: u32 = 100;
+const NAME_SIZE: f64 = 13.0;
 const LEFT: u32 = 80;
 const BOTTOM: u32 = 44;
 const TOP: u32 = 14;
@@ -69,7 +70,7 @@ impl LinePlot {
         let (small, soft) = (text(13.0, SOFT, HPos::Center), text(13.0, SOFT, HPos::Right));
         let mut chart = ChartBuilder::on(area)
             .margin_top(TOP)
-            .margin_right(RIGHT)
+            .margin_right(RIGHT.max(room_for(self.series.iter().map(|line| line.name.as_str()), NAME_SIZE)))
             .x_label_area_size(BOTTOM)
             .y_label_area_size(LEFT)
             .build_cartesian_2d(0.0..x_max, 0.0..y_max * 1.02)?;
@@ -107,7 +108,7 @@ impl LinePlot {
         let height = |value: f64| chart.backend_coord(&(0.0, value)).1;
         let end = chart.backend_coord(&(x_max, 0.0)).0 + 8;
         for (series, place) in self.series.iter().zip(label_places(&self.series, &height)) {
-            let style = bold(13.0, series.colour.rgb(), HPos::Left);
+            let style = bold(NAME_SIZE, series.colour.rgb(), HPos::Left);
             area.draw(&Text::new(series.name.as_str(), (end, place), style))?;
         }
         Ok(values)

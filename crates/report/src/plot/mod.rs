@@ -132,6 +132,14 @@ fn bold(size: f64, colour: RGBColor, h: HPos) -> TextStyle<'static> {
     TextStyle { font: style.font.style(FontStyle::Bold), ..style }
 }
 
+/// Units that the longest of these texts takes in bold letters of this size, and some beside it. Letters of
+/// the fonts of browsers are this wide at most, but for few.
+fn room_for<'t>(texts: impl Iterator<Item = &'t str>, size: f64) -> u32 {
+    const LETTER: f64 = 0.66;
+    let letters = texts.map(|text| text.chars().count()).max().unwrap_or(0);
+    20 + (letters as f64 * LETTER * size).ceil() as u32
+}
+
 /// The largest of the values; above 0 in any case, so that an axis has a length.
 fn highest(values: impl Iterator<Item = f64>) -> f64 {
     values.filter(|value| value.is_finite()).fold(0.0, f64::max).max(1e-9)

@@ -7,8 +7,8 @@
 
 use mezzanine_device::model::{self, Mechanism, Model};
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, DumpConfig, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
-    NandTimings, SsdConfig,
+    CacheConfig, CacheKind, Collection, CollectionFrontier, CollectionPace, DumpConfig, FlushRule, FlushTime,
+    FtlConfig, Geometry, HostConfig, NandTimings, SsdConfig,
 };
 
 /// Bytes of a mapping unit, of a page, and of the large writes of the paper.
@@ -132,6 +132,8 @@ impl Worn {
             },
             ftl: FtlConfig {
                 collection: Collection::Greedy,
+                collection_frontier: CollectionFrontier::Separate,
+                collection_pace: CollectionPace::Incremental,
                 reserve_blocks_per_plane: RESERVE,
                 streams: 1,
                 dirty_entries_max: 1 << 20,

@@ -84,8 +84,9 @@ impl Ssd {
         self.make(&mut parts);
         let (per_block, per_page) =
             (self.config.geometry.units_per_block(), self.config.geometry.units_per_page());
-        let streams: Vec<usize> =
-            [MOVED, MAP].into_iter().chain(0..self.config.ftl.streams as usize).collect();
+        let ftl = &self.config.ftl;
+        let mut streams: Vec<usize> = [MOVED, MAP].into_iter().chain(0..ftl.streams as usize).collect();
+        streams.retain(|stream| ftl.frontier_of(*stream) == *stream);
         let written = |block: u32| {
             let first = block * per_block;
             let last = (first..first + per_block).rev().find(|unit| is_written(*unit));

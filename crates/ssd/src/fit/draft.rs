@@ -2,7 +2,8 @@
 
 use crate::ConfigError;
 use crate::config::{
-    CacheConfig, CacheKind, Collection, DumpConfig, FlushRule, FlushTime, FtlConfig, HostConfig, SsdConfig,
+    CacheConfig, CacheKind, Collection, CollectionFrontier, CollectionPace, DumpConfig, FlushRule, FlushTime,
+    FtlConfig, HostConfig, SsdConfig,
 };
 use crate::geometry::{Geometry, NandTimings};
 
@@ -154,6 +155,8 @@ impl Draft {
             },
             ftl: FtlConfig {
                 collection: Collection::Greedy,
+                collection_frontier: CollectionFrontier::Separate,
+                collection_pace: CollectionPace::Incremental,
                 reserve_blocks_per_plane: RESERVE_BLOCKS,
                 streams: 1,
                 dirty_entries_max: DIRTY_ENTRIES_MAX,

@@ -223,24 +223,39 @@ fn meet_planes(draft: &mut Draft, measured: &Measurements) {
     draft.planes = best.1;
 }
 
-/// Has the channels, or the link, take this many times as long, and something else as much less: what small
-/// requests take stays as it is.
-fn moved(draft: &Draft, of_channels: bool, factor: f64) -> Draft {
+/// What a read takes besides its cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Channels,
+    Link,
+    Latency,
+}
+
+/// Has a part take this many times as long, and something else as much less: what small requests take stays
+/// as it is.
+fn moved(draft: &Draft, part: Part, factor: f64) -> Draft {
     let mut draft = draft.clone();
     let change = |value: &mut f64| {
         let before = std::mem::replace(value, (*value * factor).max(LEAST));
         *value - before
     };
-    if of_channels {
-        let more = f64::from(draft.channels()) * change(&mut draft.channels_unit_us);
-        draft.read_us = (draft.read_us - more).max(1.0);
-    } else {
-        let more = change(&mut draft.link_unit_us);
-        if draft.kind != CacheKind::None {
-            draft.write_unit_us = (draft.write_unit_us - more).max(LEAST);
+    let more = match part {
+        Part::Channels => f64::from(draft.channels()) * change(&mut draft.channels_unit_us),
+        Part::Link => {
+            let more = change(&mut draft.link_unit_us);
+            if draft.kind != CacheKind::None {
+                draft.write_unit_us = (draft.write_unit_us - more).max(LEAST);
+            }
+            more
         }
-        draft.read_us = (draft.read_us - more).max(1.0);
-    }
+        Part::Latency => {
+            let more = change(&mut draft.latency_us);
+            // Where writes wait for flash it is beside two programs, and not seen by itself.
+            draft.program_us = (draft.program_us - more / 2.0).max(1.0);
+            more
+        }
+    };
+    draft.read_us = (draft.read_us - more).max(1.0);
     draft
 }
 
@@ -249,16 +264,21 @@ fn moved(draft: &Draft, of_channels: bool, factor: f64) -> Draft {
 fn divide_reads(nearest: &mut Nearest, measured: &Measurements) {
     let off = |draft: &Draft| off_of(draft, measured, |load| load.kind == LoadKind::RandomRead);
     let mut least = off(&nearest.draft);
+    let parts: &[Part] = match nearest.draft.kind {
+        CacheKind::None => &[Part::Channels, Part::Link, Part::Latency],
+        // Writes into an empty buffer show the latency.
+        CacheKind::Volatile | CacheKind::Durable => &[Part::Channels, Part::Link],
+    };
     for factor in [1.5, 1.2, 1.07] {
         for _ in 0..SWEEPS_MAX {
             let before = least;
-            for (of_channels, factor) in
-                [(true, factor), (true, 1.0 / factor), (false, factor), (false, 1.0 / factor)]
-            {
-                let tried = moved(&nearest.draft, of_channels, factor);
-                let found = off(&tried);
-                if found < least {
-                    (least, nearest.draft) = (found, tried);
+            for part in parts {
+                for factor in [factor, 1.0 / factor] {
+                    let tried = moved(&nearest.draft, *part, factor);
+                    let found = off(&tried);
+                    if found < least {
+                        (least, nearest.draft) = (found, tried);
+                    }
                 }
             }
             if least > 0.98 * before {

@@ -3,12 +3,13 @@
 //! It is incremental. A block with v valid units of b frees b - v; so for every b - v units that are
 //! programmed from outside, v are moved, and the block is erased when as much has been programmed as it
 //! frees. A plane begins when it has fewer erased blocks than it is to hold back, and from then on has as
-//! many at any time, give or take one (T3).
+//! many at any time, give or take one (T3). With [`CollectionPace::WholeBlock`] it moves all of a block
+//! instead, before the next page is programmed to an open block.
 
 use mezzanine_ground::region::prefetch;
 
 use super::{Ftl, Location, MOVED};
-use crate::config::Collection;
+use crate::config::{Collection, CollectionPace};
 use crate::geometry::UNITS_PER_PAGE_MAX;
 
 /// Pages that are looked for together: more than a step of collection moves, as a rule.
@@ -20,6 +21,9 @@ const AHEAD: usize = 4;
 impl Ftl<'_> {
     /// Does what a plane owes to collection after so many units were programmed on it.
     pub(super) fn collect(&mut self, plane: u32, programmed: u32) {
+        if self.config.collection_pace == CollectionPace::WholeBlock {
+            return;
+        }
         if self.array.planes[plane as usize].victim == 0 && !self.begin(plane) {
             return;
         }
@@ -34,9 +38,19 @@ impl Ftl<'_> {
         }
     }
 
+    /// Collects blocks of a plane until it has as many erased ones as it is to hold back.
+    pub(super) fn collect_whole(&mut self, plane: u32) {
+        // One block at most for its wear, which may free nothing.
+        let mut is_levelling = true;
+        while self.is_due(plane) && self.choose(plane, is_levelling) {
+            self.advance(plane, u32::MAX);
+            is_levelling = false;
+        }
+    }
+
     /// Collects one block of a plane, whatever is owed. False if there is none.
     pub(super) fn collect_in_full(&mut self, plane: u32) -> bool {
-        if self.array.planes[plane as usize].victim == 0 && !self.choose(plane) {
+        if self.array.planes[plane as usize].victim == 0 && !self.choose(plane, true) {
             return false;
         }
         self.counters.collections_in_full += 1;
@@ -46,10 +60,16 @@ impl Ftl<'_> {
 
     /// Takes a block, if the plane has too few erased ones.
     fn begin(&mut self, plane: u32) -> bool {
-        self.array.erased(plane) < self.config.reserve_blocks_per_plane && self.choose(plane)
+        self.is_due(plane) && self.choose(plane, true)
     }
 
-    fn choose(&mut self, plane: u32) -> bool {
+    fn is_due(&self, plane: u32) -> bool {
+        self.array.erased(plane) < self.config.reserve_blocks_per_plane
+    }
+
+    /// Takes the block that is collected next, or, if there is to be levelling, one for its wear. False if
+    /// there is none.
+    fn choose(&mut self, plane: u32, is_levelling: bool) -> bool {
         let units_per_block = self.array.geometry.units_per_block();
         // With the last erased block in use for what is moved, as after a power cut, what is moved has to fit
         // there.
@@ -63,11 +83,14 @@ impl Ftl<'_> {
             }),
             Collection::Fifo => self.array.best(plane, |_, age| age as f64),
         };
-        let Some(mut block) = chosen.filter(|block| self.array.has_garbage(*block)) else {
-            // Nothing is freed by moving all of a block.
-            return false;
-        };
-        if let Some(cold) = self.least_worn(plane, block).filter(|_| !is_short) {
+        // Nothing is freed by moving all of a block.
+        let mut chosen = chosen.filter(|block| self.array.has_garbage(*block));
+        if chosen.is_none() && self.array.erased(plane) < 2 {
+            // A plane that has to wait takes what there is.
+            chosen = self.array.fewest_valid(plane).filter(|block| self.array.has_garbage(*block));
+        }
+        let Some(mut block) = chosen else { return false };
+        if let Some(cold) = self.least_worn(plane, block).filter(|_| is_levelling && !is_short) {
             self.counters.wear_moves += 1;
             block = cold;
         }
@@ -177,7 +200,7 @@ impl Ftl<'_> {
         }
         self.array.planes[plane as usize].free_at += reads * self.clock.times.read;
         self.counters.pages_read_to_move += reads;
-        let page = self.begin_page(plane, MOVED, 0);
+        let page = self.begin_moved_page(plane);
         for (to, unit) in (page.unit..).zip(units) {
             let owner = self.array.spare(*unit);
             self.array.put(to, owner);

@@ -25,7 +25,7 @@ mod place;
 
 use mezzanine_ground::region::prefetch;
 
-use crate::config::{FtlConfig, STREAMS_MAX};
+use crate::config::{CollectionFrontier, FtlConfig, STREAMS_MAX};
 use crate::counters::Counters;
 use crate::nand::{Array, NandClock};
 use crate::power::{PlantedFault, Recorder};
@@ -38,6 +38,17 @@ pub(crate) use place::Programmed;
 pub(crate) const MOVED: usize = STREAMS_MAX as usize;
 /// The stream of the map and its journal.
 pub(crate) const MAP: usize = STREAMS_MAX as usize + 1;
+
+impl FtlConfig {
+    /// The stream whose open blocks pages of this one go to.
+    #[inline]
+    pub(crate) fn frontier_of(&self, stream: usize) -> usize {
+        match self.collection_frontier {
+            CollectionFrontier::Separate => stream,
+            CollectionFrontier::Shared => 0,
+        }
+    }
+}
 
 /// Marks a word of the map: what follows is the number of a frame of the buffer.
 const IN_BUFFER: u32 = 1 << 31;

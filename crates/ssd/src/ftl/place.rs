@@ -1,6 +1,7 @@
 //! Where units go when they are programmed.
 
 use super::{Ftl, MOVED};
+use crate::config::{CollectionFrontier, CollectionPace};
 use crate::nand::BlockState;
 
 /// A page that was programmed.
@@ -21,16 +22,16 @@ impl Ftl<'_> {
     /// # Panics
     /// If none has room (T3): the capacity was checked against that.
     #[inline]
-    pub(crate) fn first_free(&mut self, stream: usize) -> u32 {
+    pub(crate) fn first_free(&self, stream: usize) -> u32 {
         let first = self.clock.first_free();
-        if self.array.planes[first as usize].open[stream] != 0 || self.has_room(first, stream) {
+        if self.has_room(first, stream) {
             return first;
         }
         self.first_with_room(stream)
     }
 
     #[cold]
-    fn first_with_room(&mut self, stream: usize) -> u32 {
+    fn first_with_room(&self, stream: usize) -> u32 {
         let planes = 0..self.array.geometry.planes();
         let with_room = planes.filter(|plane| self.has_room(*plane, stream)).collect::<Vec<_>>();
         let first = with_room.into_iter().min_by_key(|plane| self.free_at(*plane));
@@ -44,16 +45,18 @@ impl Ftl<'_> {
     }
 
     /// Whether a plane can take another page of a stream, by collection if need be.
-    fn has_room(&mut self, plane: u32, stream: usize) -> bool {
+    #[inline]
+    fn has_room(&self, plane: u32, stream: usize) -> bool {
         let state = &self.array.planes[plane as usize];
-        if state.open[stream] != 0 || self.array.erased(plane) >= 2 {
+        if state.open[self.config.frontier_of(stream)] != 0 || self.array.erased(plane) >= 2 {
             return true;
         }
         self.collection_makes_room(plane)
     }
 
     /// Whether a plane has two erased blocks when all that is garbage there is collected, of which the last
-    /// is for what collection moves (T3). After power cuts there may be too little garbage for that.
+    /// is for what collection moves (T3); or, where what is moved opens blocks for all, has any garbage. After
+    /// power cuts there may be too little for that.
     fn collection_makes_room(&self, plane: u32) -> bool {
         let geometry = &self.array.geometry;
         let (per_page, per_block) = (geometry.units_per_page(), geometry.units_per_block());
@@ -70,6 +73,10 @@ impl Ftl<'_> {
         }
         let open = state.open[MOVED].checked_sub(1).map_or(0, |block| per_block - self.array.written(block));
         let taken = moved.saturating_sub(open).div_ceil(per_block);
+        let has_garbage = freed > 0 && moved < freed * per_block;
+        if self.config.collection_frontier == CollectionFrontier::Shared {
+            return has_garbage;
+        }
         self.array.erased(plane) + freed >= 2 + taken
     }
 
@@ -97,10 +104,46 @@ impl Ftl<'_> {
     /// collection is counted there.
     #[inline]
     pub(crate) fn begin_page(&mut self, plane: u32, stream: usize, not_before: u64) -> Programmed {
-        let block = match self.array.planes[plane as usize].open[stream].checked_sub(1) {
+        let frontier = self.config.frontier_of(stream);
+        if self.config.collection_pace == CollectionPace::WholeBlock {
+            self.collect_before(plane, frontier, not_before);
+        }
+        let block = match self.array.planes[plane as usize].open[frontier].checked_sub(1) {
             Some(block) => block,
-            None => self.open(plane, stream),
+            None => self.open(plane, frontier),
         };
+        let (programmed, busy) = self.append(plane, block, not_before);
+        self.counters.busy_ns += busy;
+        programmed
+    }
+
+    /// [`Self::begin_page`] of what collection moves, which counts what that takes. It may take the last
+    /// erased block (T3).
+    #[inline]
+    pub(super) fn begin_moved_page(&mut self, plane: u32) -> Programmed {
+        let frontier = self.config.frontier_of(MOVED);
+        let block = match self.array.planes[plane as usize].open[frontier].checked_sub(1) {
+            Some(block) => block,
+            None => self.open_erased(plane, frontier),
+        };
+        self.append(plane, block, 0).0
+    }
+
+    /// Collects whole blocks before a page. A plane that has a block to open opens it first: there may be none
+    /// any more when all is collected (T3).
+    #[cold]
+    fn collect_before(&mut self, plane: u32, frontier: usize, not_before: u64) {
+        let state = &mut self.array.planes[plane as usize];
+        // What is erased for it is not needed from then on, and maybe not before (T4).
+        state.free_at = state.free_at.max(not_before).max(*self.settled_at);
+        if state.open[frontier] != 0 {
+            self.collect_whole(plane);
+        }
+    }
+
+    /// Programs the next page of an open block. How long the plane is busy with it is returned as well.
+    #[inline]
+    fn append(&mut self, plane: u32, block: u32, not_before: u64) -> (Programmed, u64) {
         let geometry = self.array.geometry;
         let unit = self.array.begin_page(block);
         let state = &mut self.array.planes[plane as usize];
@@ -113,17 +156,14 @@ impl Ftl<'_> {
         }
         let done_at = self.clock.program(state, geometry.channel_of(plane), not_before);
         self.counters.pages_programmed += 1;
-        if stream != MOVED {
-            self.counters.busy_ns += busy;
-        }
-        Programmed { block, unit, begins_at: done_at - self.clock.times.program, done_at }
+        (Programmed { block, unit, begins_at: done_at - self.clock.times.program, done_at }, busy)
     }
 
     /// Ends a page of which so many units are used; the others are padding.
     #[inline]
     pub(crate) fn end_page(&mut self, plane: u32, stream: usize, page: &Programmed, used: u32) {
         if self.array.end_page(page.block, page.unit, used) {
-            self.array.planes[plane as usize].open[stream] = 0;
+            self.array.planes[plane as usize].open[self.config.frontier_of(stream)] = 0;
         }
         let padded = self.array.geometry.units_per_page() - used;
         self.counters.units_padded += u64::from(padded);
@@ -141,7 +181,7 @@ impl Ftl<'_> {
 
     fn open(&mut self, plane: u32, stream: usize) -> u32 {
         // The last erased block is for what collection moves (T3).
-        while stream != MOVED && self.array.erased(plane) < 2 {
+        while self.array.erased(plane) < 2 {
             // The plane may have been idle for long, and what was given up meanwhile is needed until then (T4).
             if !self.erases_too_early() {
                 let state = &mut self.array.planes[plane as usize];
@@ -151,7 +191,15 @@ impl Ftl<'_> {
                 self.collect_in_full(plane),
                 "T3: plane {plane} has no erased block and nothing to collect"
             );
+            // What was moved may have opened one for all.
+            if let Some(block) = self.array.planes[plane as usize].open[stream].checked_sub(1) {
+                return block;
+            }
         }
+        self.open_erased(plane, stream)
+    }
+
+    fn open_erased(&mut self, plane: u32, stream: usize) -> u32 {
         let block = self.array.open(plane);
         let block = block.unwrap_or_else(|| panic!("T3: plane {plane} has no erased block left"));
         self.array.planes[plane as usize].open[stream] = block + 1;

@@ -3,8 +3,8 @@
 use std::mem::size_of;
 use std::ops::Range;
 
-use bytemuck::{Pod, Zeroable};
 use crate::divisor::Divisor;
+use bytemuck::{Pod, Zeroable};
 
 use super::{FLASH_PER_AREA, ZonesConfig};
 use crate::config::SsdConfig;

@@ -3,8 +3,8 @@
 
 use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, DumpConfig, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
-    NandTimings, SsdConfig,
+    CacheConfig, CacheKind, Collection, CollectionFrontier, CollectionPace, DumpConfig, FlushRule, FlushTime,
+    FtlConfig, Geometry, HostConfig, NandTimings, SsdConfig,
 };
 
 /// What is drawn from. Ranges have both ends.
@@ -85,6 +85,8 @@ pub(crate) fn drawn(random: &mut Random, ranges: &Ranges, kind: CacheKind) -> Ss
         timings: NandTimings { read_us: 50.0, program_us: 900.0, erase_us: 3500.0, channel_mb_per_s: 200.0 },
         ftl: FtlConfig {
             collection: *random.pick(ranges.collections),
+            collection_frontier: CollectionFrontier::Separate,
+            collection_pace: CollectionPace::Incremental,
             reserve_blocks_per_plane: streams + 2,
             streams,
             dirty_entries_max: ranges.dirty_entries_max,
@@ -116,5 +118,11 @@ pub(crate) fn drawn(random: &mut Random, ranges: &Ranges, kind: CacheKind) -> Ss
     let most = config.capacity_units_max();
     let less = random.below(most.div_ceil(ranges.left_out_one_in));
     config.capacity_bytes = u64::from(config.geometry.unit_bytes) * (most - less).max(1);
+    if random.chance(1, 3) {
+        config.ftl.collection_pace = CollectionPace::WholeBlock;
+        if streams == 1 {
+            config.ftl.collection_frontier = CollectionFrontier::Shared;
+        }
+    }
     config
 }

@@ -2,8 +2,8 @@
 
 use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, DumpConfig, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
-    NandTimings, SsdConfig,
+    CacheConfig, CacheKind, Collection, CollectionFrontier, CollectionPace, DumpConfig, FlushRule, FlushTime,
+    FtlConfig, Geometry, HostConfig, NandTimings, SsdConfig,
 };
 
 /// A drive with this kind of cache.
@@ -43,6 +43,8 @@ pub(crate) fn draw(kind: CacheKind, flush: FlushRule, seed: u64) -> SsdConfig {
         },
         ftl: FtlConfig {
             collection: Collection::Greedy,
+            collection_frontier: CollectionFrontier::Separate,
+            collection_pace: CollectionPace::Incremental,
             reserve_blocks_per_plane: between(3, 6) as u32,
             streams: 1,
             dirty_entries_max: 1 << 20,

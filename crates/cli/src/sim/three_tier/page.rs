@@ -60,7 +60,7 @@ fn page(outcome: &Outcome) -> Page {
                 "How often a block was collected out of which so many pages had to be moved.",
                 Content::Lines(moved(outcome)),
             ),
-            card("Erases of each block", "", Content::Lines(erases(outcome))),
+            card("Erases of blocks", "The most erased ones first.", Content::Lines(erases(outcome))),
             card("All figures", "", Content::Table(outcome.table(), colours)),
             card("Conditions", "", Content::Facts(conditions.collect())),
         ],
@@ -103,6 +103,10 @@ fn moved(outcome: &Outcome) -> LinePlot {
 }
 
 fn erases(outcome: &Outcome) -> LinePlot {
-    let points = |row: &Row| row.erases_by_block.iter().map(|erases| f64::from(*erases)).collect();
-    lines(outcome, "Erases by block", "block", "erases", points)
+    let points = |row: &Row| {
+        let mut erases = row.erases_by_block.clone();
+        erases.sort_unstable_by(|a, b| b.cmp(a));
+        erases.into_iter().map(f64::from).collect()
+    };
+    lines(outcome, "Erases of blocks, the most erased first", "blocks", "erases", points)
 }

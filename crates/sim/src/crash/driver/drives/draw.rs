@@ -2,8 +2,8 @@
 
 use mezzanine_ground::random::Random;
 use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, DumpConfig, FlushRule, FlushTime, FtlConfig, Geometry, HostConfig,
-    NandTimings, PowerLossConfig, SsdConfig,
+    CacheConfig, CacheKind, Collection, CollectionFrontier, CollectionPace, DumpConfig, FlushRule, FlushTime,
+    FtlConfig, Geometry, HostConfig, NandTimings, PowerLossConfig, SsdConfig,
 };
 
 use super::{Drive, DriveAnomaly};
@@ -102,6 +102,8 @@ fn configuration(
         timings: NandTimings { read_us: 50.0, program_us: 900.0, erase_us: 3500.0, channel_mb_per_s: 200.0 },
         ftl: FtlConfig {
             collection: *random.pick(&[Collection::Greedy, Collection::CostBenefit, Collection::Fifo]),
+            collection_frontier: CollectionFrontier::Separate,
+            collection_pace: CollectionPace::Incremental,
             reserve_blocks_per_plane: reserve,
             streams,
             dirty_entries_max,
