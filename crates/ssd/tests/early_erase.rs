@@ -16,7 +16,7 @@ mod drives;
 mod lives;
 
 /// Drives that are full.
-const FULL: Ranges = Ranges { left_out_one_in: 1000, ..SMALL };
+const FULL: Ranges = Ranges { left_out_one_in: 1000, whole_blocks_one_in: 0, ..SMALL };
 
 const LIVES: [(CacheKind, u64); 3] =
     [(CacheKind::Durable, 4971), (CacheKind::Volatile, 291), (CacheKind::None, 95)];

@@ -22,6 +22,8 @@ pub(crate) struct Ranges {
     pub(crate) buffer_pages_max: u64,
     /// The share of the capacity that is left out at most: one in so many.
     pub(crate) left_out_one_in: u64,
+    /// One in so many collects whole blocks; none if 0.
+    pub(crate) whole_blocks_one_in: u64,
     pub(crate) dump: DumpConfig,
     /// Of pages that share cells.
     pub(crate) paired_distances: &'static [u32],
@@ -41,6 +43,7 @@ pub(crate) const ALL: Ranges = Ranges {
     bad_blocks_per_thousand: &[0, 20],
     buffer_pages_max: 20,
     left_out_one_in: 2,
+    whole_blocks_one_in: 3,
     dump: DumpConfig { hold_up_ms: 1e4, mb_per_s: 1600.0 },
     paired_distances: &[0],
 };
@@ -59,6 +62,7 @@ pub(crate) const SMALL: Ranges = Ranges {
     bad_blocks_per_thousand: &[0],
     buffer_pages_max: 12,
     left_out_one_in: 3,
+    whole_blocks_one_in: 3,
     dump: DumpConfig { hold_up_ms: 10.0, mb_per_s: 100.0 },
     paired_distances: &[0],
 };
@@ -118,7 +122,7 @@ pub(crate) fn drawn(random: &mut Random, ranges: &Ranges, kind: CacheKind) -> Ss
     let most = config.capacity_units_max();
     let less = random.below(most.div_ceil(ranges.left_out_one_in));
     config.capacity_bytes = u64::from(config.geometry.unit_bytes) * (most - less).max(1);
-    if random.chance(1, 3) {
+    if ranges.whole_blocks_one_in > 0 && random.chance(1, ranges.whole_blocks_one_in) {
         config.ftl.collection_pace = CollectionPace::WholeBlock;
         if streams == 1 {
             config.ftl.collection_frontier = CollectionFrontier::Shared;
