@@ -14,6 +14,18 @@ pub enum Fate {
         /// How many, of 512 bytes.
         sectors: u64,
     },
+    /// Its last sectors are there, and the first are not: drives write sectors in any order.
+    TornLast {
+        /// How many, of 512 bytes.
+        sectors: u64,
+    },
+}
+
+impl Fate {
+    /// Whether a part of it is there.
+    pub fn is_torn(self) -> bool {
+        matches!(self, Self::Torn { .. } | Self::TornLast { .. })
+    }
 }
 
 /// A power cut: before the event `at` was answered. Of what was not durable then, what had been answered is

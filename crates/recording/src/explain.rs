@@ -104,7 +104,7 @@ impl<E> Shrinking<'_, '_, E> {
     fn without_tears(&mut self, cut: &Cut) -> Result<Cut, E> {
         let mut cut = cut.clone();
         for (number, fate) in cut.clone().listed() {
-            if let Fate::Torn { .. } = fate {
+            if fate.is_torn() {
                 for simpler in [Fate::Kept, Fate::Lost] {
                     let simpler = cut.clone().with(number, simpler);
                     if self.is_broken(&simpler)? {

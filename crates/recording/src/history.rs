@@ -293,13 +293,17 @@ impl History {
             };
             let there = match fate {
                 Fate::Lost => continue,
-                Fate::Kept => event.len,
-                Fate::Torn { sectors } => event.bytes_of_first(sectors),
+                Fate::Kept => 0..event.len,
+                Fate::Torn { sectors } => 0..event.bytes_of_first(sectors),
+                Fate::TornLast { sectors } => {
+                    event.bytes_of_first(event.sectors().saturating_sub(sectors))..event.len
+                }
             };
+            let at = event.offset + there.start;
             if matches!(event.kind, Kind::Discard | Kind::TriedDiscard) {
-                zero(&image, event.offset, there)?;
+                zero(&image, at, there.end - there.start)?;
             } else {
-                image.write_all_at(&self.bytes(event)?[..there as usize], event.offset)?;
+                image.write_all_at(&self.bytes(event)?[there.start as usize..there.end as usize], at)?;
             }
         }
         Ok(())

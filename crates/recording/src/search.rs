@@ -91,7 +91,9 @@ impl<'h> Search<'h> {
             let event: &Event = &self.history.events()[torn as usize];
             if event.sectors() > 1 {
                 let sectors = random.between(1, event.sectors() - 1);
-                cut = cut.with(torn, Fate::Torn { sectors });
+                let is_last = random.chance(1, 3);
+                let fate = if is_last { Fate::TornLast { sectors } } else { Fate::Torn { sectors } };
+                cut = cut.with(torn, fate);
             }
         }
         cut

@@ -95,17 +95,22 @@ fn a_log_that_is_emptied_too_early_is_named() {
 /// What has to be whole, and is not: no flush helps.
 #[test]
 fn a_torn_page_is_no_absent_flush() {
-    let mut told = 0;
-    for seed in 0..10 {
-        let (history, found) = find(Omission::TornPages, seed);
-        let Some((_, explained)) = found else { continue };
-        told += 1;
-        assert_eq!(explained.absent, None, "{explained:?}");
-        let taken: Vec<_> = explained.cut.listed().collect();
-        assert!(matches!(taken[..], [(_, Fate::Torn { .. })]), "{taken:?}");
-        assert!(history.events()[taken[0].0 as usize].offset >= PAGES_AT);
+    // Whoever trusts in the one end of a page is hurt by the other alone.
+    for omission in [Omission::TornPages, Omission::TornPageEnds] {
+        let mut told = 0;
+        for seed in 0..10 {
+            let (history, found) = find(omission, seed);
+            let Some((_, explained)) = found else { continue };
+            told += 1;
+            assert_eq!(explained.absent, None, "{explained:?}");
+            let taken: Vec<_> = explained.cut.listed().collect();
+            let [(event, fate)] = taken[..] else { panic!("{taken:?}") };
+            let is_last = matches!(fate, Fate::TornLast { .. });
+            assert!(fate.is_torn() && is_last == (omission == Omission::TornPageEnds), "{fate:?}");
+            assert!(history.events()[event as usize].offset >= PAGES_AT);
+        }
+        assert!(told >= 5, "found with {told} of 10 seeds, {omission:?}");
     }
-    assert!(told >= 5, "found with {told} of 10 seeds");
 }
 
 /// The log comes first: a page is torn whose record is not there.
@@ -254,6 +259,11 @@ fn what_was_flushed_is_durable_and_nothing_else() {
     let found = fs::read(&image).unwrap();
     assert_eq!(found[..2560], [[1; 512], [2; 512], [3; 512], [0; 512], [0; 512]].concat());
     assert_eq!(found[8192..12288], [9; 4096], "a discard is lost like a write");
+    let cut = Cut::before(first + 5).with(first + 3, Fate::TornLast { sectors: 1 });
+    history.make(&cut.with(first + 4, Fate::TornLast { sectors: 3 }), &image).unwrap();
+    let found = fs::read(&image).unwrap();
+    assert_eq!(found[1024..2048], [[0; 512], [3; 512]].concat(), "the first sector is as it was before");
+    assert_eq!(found[8192..12288], [[9; 2560].as_slice(), &[0; 1536]].concat());
     history.make(&Cut::before(first + 5), &image).unwrap();
     assert_eq!(fs::read(&image).unwrap()[8192..12288], [0; 4096]);
 }

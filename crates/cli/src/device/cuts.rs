@@ -94,6 +94,8 @@ struct Taken {
     event: Happened,
     fate: &'static str,
     sectors_kept: Option<u64>,
+    /// "first" or "last": which of its sectors those are.
+    sectors_end: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -348,10 +350,15 @@ impl Checker<'_> {
             fate: match fate {
                 Fate::Kept => "kept",
                 Fate::Lost => "lost",
-                Fate::Torn { .. } => "torn",
+                Fate::Torn { .. } | Fate::TornLast { .. } => "torn",
             },
             sectors_kept: match fate {
-                Fate::Torn { sectors } => Some(sectors),
+                Fate::Torn { sectors } | Fate::TornLast { sectors } => Some(sectors),
+                Fate::Kept | Fate::Lost => None,
+            },
+            sectors_end: match fate {
+                Fate::Torn { .. } => Some("first"),
+                Fate::TornLast { .. } => Some("last"),
                 Fate::Kept | Fate::Lost => None,
             },
         });
@@ -429,8 +436,11 @@ impl Report {
             return text + &format!("in order after each of {cuts} power cuts\n");
         };
         text += &format!("the power fails before event {} is answered:\n", found.before_event);
-        for Taken { event, fate, sectors_kept } in &found.taken {
-            let kept = sectors_kept.map_or(String::new(), |sectors| format!(" after {sectors} sectors"));
+        for Taken { event, fate, sectors_kept, sectors_end } in &found.taken {
+            let kept = match (sectors_kept, sectors_end) {
+                (Some(sectors), Some(end)) => format!(", with its {end} {sectors} sectors kept"),
+                _ => String::new(),
+            };
             text += &format!("  {} is {fate}{kept}\n", event.text());
         }
         text

@@ -29,6 +29,8 @@ pub(crate) enum Omission {
     LogFirst,
     /// Redo trusts the first word of a page, though its write may be torn.
     TornPages,
+    /// Redo trusts the last word of a page.
+    TornPageEnds,
 }
 
 struct Ledger<'d> {
@@ -124,8 +126,10 @@ pub(crate) fn judge(history: &History, omission: Omission, cut: &Cut, image: &Pa
         if of != generation || index != number {
             break;
         }
-        let there = u64::from_le_bytes(pages[page as usize][..8].try_into().unwrap());
-        if omission != Omission::TornPages || there < value {
+        let word_at = if omission == Omission::TornPageEnds { PAGE - 8 } else { 0 };
+        let there = u64::from_le_bytes(pages[page as usize][word_at..][..8].try_into().unwrap());
+        let trusts = matches!(omission, Omission::TornPages | Omission::TornPageEnds);
+        if !trusts || there < value {
             pages[page as usize] = page_of(value);
         }
     }

@@ -251,22 +251,31 @@ impl<D: Contents> ServedDrive for ModelledDrive<D> {
             self.powered.cut_in_write(write);
         }
         let mut started = Instant::now();
-        while !IS_INTERRUPTED.load(Ordering::Acquire) {
+        loop {
+            let is_interrupted = IS_INTERRUPTED.load(Ordering::Acquire);
             let left = match args.power_cut_after {
+                // What a cut takes that came before the signal is decided, and no other comes.
+                _ if is_interrupted => {
+                    self.powered.cut_in_no_write();
+                    Duration::ZERO
+                }
                 Some(Moment::After(time)) => time.saturating_sub(started.elapsed()),
                 _ => LOOK_EVERY,
             };
-            if left.is_zero() {
+            if left.is_zero() && !is_interrupted {
                 self.powered.cut();
             }
             if !self.powered.wait_for_cut(left.min(LOOK_EVERY)) {
+                if is_interrupted {
+                    break;
+                }
                 continue;
             }
             let cut = self.lose(args.seed.wrapping_add(cuts.len() as u64), started.elapsed(), server);
             output::note(&cut.text());
             let is_dead = cut.taken.is_dead();
             cuts.push(cut);
-            if !args.restart || is_dead {
+            if !args.restart || is_dead || is_interrupted {
                 break;
             }
             self.save(args)?;
