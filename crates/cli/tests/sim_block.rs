@@ -49,3 +49,23 @@ fn options_that_cannot_be_are_named() {
     assert!(refused(&["--request", "5000B"]).contains("--request"));
     assert!(refused(&["--cache", "sce", "--fragment", "3MiB"]).contains("--fragment"));
 }
+
+/// What the fragment cache says of other sizes, and what those do.
+#[test]
+fn other_sizes_are_said_and_run() {
+    let options = ["--sizing", "--backing", "500:32", "--load", "regions", "--volume", "256MiB"];
+    let of_sizes = ["--cache-size", "64MiB", "--seconds", "30"];
+    let outcome = mezz(&[&["sim", "block", "--json"], &options[..], &of_sizes].concat()).expect(0).json();
+    let rows = outcome["rows"].as_array().unwrap();
+    let mebibytes: Vec<_> =
+        rows.iter().map(|row| row["estimate"]["cache_bytes"].as_u64().unwrap() >> 20).collect();
+    assert_eq!(mebibytes, [32, 64, 128, 256, 64, 64, 64, 64, 64, 64]);
+    for row in rows {
+        let said = 100.0 * row["estimate"]["hit_ratio"].as_f64().unwrap();
+        let run = row["run"]["read_hit_percent"].as_f64().unwrap();
+        assert!((said - run).abs() < 10.0, "{row}");
+    }
+    let table = mezz(&[&["sim", "block"], &options[..], &of_sizes].concat()).expect(0).stdout;
+    assert!(table.lines().count() == 13 && table.contains("written GB/day"), "{table}");
+    assert!(mezz(&["sim", "block", "--sizing", "--cache", "sce"]).expect(2).stderr.contains("--sizing"));
+}

@@ -6,7 +6,8 @@ use clap::Args;
 use mezzanine_device::model;
 use mezzanine_sim::timed::Refusal;
 use mezzanine_sim::timed::block::{
-    BlockCache, BlockDevice, BlockInterval, BlockLoad, BlockOutcome, BlockSetup, SceSetup, run_blocks,
+    BlockCache, BlockDevice, BlockInterval, BlockLoad, BlockOutcome, BlockSetup, SceSetup, SizingOutcome,
+    run_blocks, run_sizing,
 };
 use serde::Serialize;
 
@@ -19,6 +20,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   mezz sim block --cache sce,dm-cache --write-share 0.3 --json
   mezz sim block --cache sce --fragment 128KiB --writes around
   mezz sim block --cache sce --stages 8:35:10:100,4:15:0:100,1:0:0:500   the throttle of population as published
+  mezz sim block --sizing --volume 16GiB --cache-size 2GiB --backing 500:32 --load regions --seconds 300   what the cache says of other sizes
   mezz sim block --cache none,sce,bcache --backing cheetah-15k-x3 --cache-device intel-p3700 --clients 32 \\
     --load regions --exponent 0.9 --turnover 1000000 --volume 2GiB --cache-size 400MiB --request 4KiB --seconds 300
 
@@ -95,6 +97,11 @@ pub(crate) struct BlockArgs {
     /// last must not end (0 and 0).
     #[arg(long, value_name = "STAGES", value_parser = stages, default_value = "8:35:10:100,4:15:0:100,1:0:0:500")]
     stages: Stages,
+
+    /// What sce says of caches of other sizes and with other fragments while it runs, beside runs of those;
+    /// no other cache is run.
+    #[arg(long, conflicts_with = "cache")]
+    sizing: bool,
 
     /// Work of the processor for a request, in microseconds.
     #[arg(long, value_name = "US", default_value_t = 0.0)]
@@ -241,6 +248,10 @@ struct Told {
 }
 
 pub(super) fn run(args: &BlockArgs, json: bool) -> Result<(), Failure> {
+    if args.sizing {
+        let outcome = run_sizing(&args.setup(BlockCache::Sce(SceSetup::PUBLISHED))).map_err(refused)?;
+        return if json { output::json(&outcome) } else { output::print(&sizing_text(&outcome)) };
+    }
     let bar = output::progress(args.cache.len() as u64, "block");
     let mut caches = Vec::new();
     for cache in &args.cache {
@@ -297,6 +308,34 @@ fn text(setup: &str, caches: &[BlockOutcome]) -> String {
             text,
             "{cache_written_mib:>14.0}{backing_read_mib:>14.0}{backing_written_mib:>14.0}{map:>14.1}"
         );
+    }
+    text.push('\n');
+    text
+}
+
+/// What the cache says, and what is so.
+fn sizing_text(outcome: &SizingOutcome) -> String {
+    let table = &outcome.table;
+    let mut text = format!(
+        "the last {:.0} s of the run: {:.1} % of {} reads were hits; {} B of memory\n\n",
+        table.seconds,
+        100.0 * table.hit_ratio.unwrap_or_default(),
+        table.reads,
+        table.memory_bytes
+    );
+    let columns =
+        ["cache MiB", "fragment KiB", "sampled %", "hits %", "run", "off by", "written GB/day", "run"];
+    for column in columns {
+        let _ = write!(text, "{column:>15}");
+    }
+    for row in &outcome.rows {
+        let (said, hits) = (&row.estimate, 100.0 * row.estimate.hit_ratio.unwrap_or_default());
+        let _ = write!(text, "\n{:>15}{:>15}", said.cache_bytes >> 20, said.fragment_bytes >> 10);
+        let _ = write!(text, "{:>15.2}{hits:>15.2}", 100.0 * said.sample_share);
+        let run = row.run.read_hit_percent;
+        let written = said.written_per_day.unwrap_or_default();
+        let _ = write!(text, "{run:>15.2}{:>+15.2}", hits - run);
+        let _ = write!(text, "{:>15.1}{:>15.1}", written / 1e9, row.written_per_day / 1e9);
     }
     text.push('\n');
     text

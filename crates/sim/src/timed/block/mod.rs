@@ -20,6 +20,7 @@ mod sce;
 mod world;
 
 mod outcome;
+mod sizing;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use rivals::map_bytes;
 
 pub use outcome::{BlockInterval, BlockOutcome};
 pub use setup::{BlockCache, BlockSetup, Order, SceSetup};
+pub use sizing::{SizedRow, SizingOutcome, run_sizing};
 pub use source::BlockLoad;
 pub use station::BlockDevice;
 

@@ -74,3 +74,27 @@ fn parameters_that_cannot_be_are_named() {
     let shares = BlockSetup { write_share: 1.5, ..BlockSetup::default() };
     assert_eq!(refused(shares), "write_share: 1.5 is not between 0 and 1; use 1");
 }
+
+/// What the cache says of other sizes, beside what those do; and no rival can say that.
+#[test]
+fn other_sizes_are_said_and_run() {
+    let setup = BlockSetup {
+        backing: BlockDevice::Flat { latency_us: 500.0, depth: 32, mb_per_s: None },
+        load: BlockLoad::Regions { bytes: 1 << 20, exponent: 0.9, turnover: 0 },
+        volume_bytes: 256 << 20,
+        cache_bytes: 64 << 20,
+        seconds: 30.0,
+        ..short(BlockCache::Sce(SceSetup::PUBLISHED))
+    };
+    let outcome = run_sizing(&setup).unwrap();
+    let mebibytes: Vec<_> = outcome.rows.iter().map(|row| row.estimate.cache_bytes >> 20).collect();
+    assert_eq!(mebibytes, [32, 64, 128, 256, 64, 64, 64, 64, 64, 64]);
+    for row in &outcome.rows {
+        let said = 100.0 * row.estimate.hit_ratio.unwrap();
+        println!("{row:?}");
+        assert!((said - row.run.read_hit_percent).abs() < 10.0, "{row:?}");
+    }
+    assert_eq!(outcome, run_sizing(&setup).unwrap());
+    let refused = run_sizing(&BlockSetup { cache: BlockCache::DmCache, ..setup }).unwrap_err();
+    assert!(refused.to_string().starts_with("cache: 'dm-cache' cannot say"), "{refused}");
+}
