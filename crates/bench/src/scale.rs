@@ -146,7 +146,7 @@ fn measured(config: &TierConfig, size: &str) -> Outcome {
     let start = Instant::now();
     for _ in 0..count {
         at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let n = (u128::from(at) * u128::from(frames) >> 64) as u64 + frames / 10;
+        let n = ((u128::from(at) * u128::from(frames)) >> 64) as u64 + frames / 10;
         if let Lookup::Flash(found) = tier.lookup(&nth(n), &mut seen) {
             black_box(found);
         }

@@ -129,7 +129,7 @@ fn object_at([first, second]: [u64; 2], length: usize, objects: usize) -> usize 
     };
     let hash = mixed(first, second ^ length as u64);
     // The high half picks the place by multiplication, so that their number may be any.
-    ((hash >> 32) * objects as u64 >> 32) as usize
+    (((hash >> 32) * objects as u64) >> 32) as usize
 }
 
 impl Tier {
