@@ -66,14 +66,16 @@ fn the_commands_of_the_documents_work() {
 }
 
 /// The examples of the crates, and with what they are run: `.` is a new directory, and `TRACE` a trace in it.
-const EXAMPLES: [(&str, &str, Option<&[&str]>); 11] = [
+const EXAMPLES: [(&str, &str, Option<&[&str]>); 13] = [
     ("device", "power", Some(&[])),
     ("engine", "host", Some(&[])),
+    ("fragment", "sizing", Some(&["20000", "1"])),
     ("ground", "hits", Some(&[])),
     ("recording", "counter", Some(&["."])),
     ("report", "page", Some(&["."])),
     ("sim", "cuts", Some(&["7"])),
     ("sqlite", "tier", Some(&["."])),
+    ("ssd", "digests", Some(&["20"])),
     ("ssd", "write_amplification", Some(&["1", "0.80", "200000"])),
     ("trace", "again", Some(&["TRACE", "plain"])),
     ("volume", "files", Some(&["."])),
