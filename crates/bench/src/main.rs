@@ -86,8 +86,8 @@ enum Bench {
         /// Sizes of the tier in GiB.
         #[arg(long, value_delimiter = ',', default_value = "1,8,128,1024,4096", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         gib: Vec<u64>,
-        /// Up to which size it is measured: a tier takes 0.5 % of that as memory, and minutes to fill. Of larger
-        /// ones memory and metadata are computed.
+        /// Up to which size it is measured: a tier takes 0.5 % of that as memory, and minutes to fill. Of
+        /// larger ones memory and metadata are computed.
         #[arg(long, default_value_t = 128)]
         measured_gib: u64,
         /// Relations that were dropped right before the crash that a tier is recovered from.

@@ -87,7 +87,8 @@ impl Marks {
         self.giving_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Revokes the voucher, unless somebody is at it or has failed just now. True if nothing vouches any more.
+    /// Revokes the voucher, unless somebody is at it or has failed just now. True if nothing vouches any
+    /// more.
     fn revoke(&self) -> bool {
         let _revoking = match self.revoking.try_lock() {
             Ok(revoking) => revoking,

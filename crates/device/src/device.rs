@@ -84,8 +84,8 @@ pub enum Request<'a> {
         /// First byte of the zone.
         zone: u64,
     },
-    /// Ends a zone that is written in part: it is full from then on, until it is reset, and none of those that
-    /// the device counts (see [`Zones`]). For zoned devices.
+    /// Ends a zone that is written in part: it is full from then on, until it is reset, and none of those
+    /// that the device counts (see [`Zones`]). For zoned devices.
     Finish {
         /// First byte of the zone.
         zone: u64,

@@ -150,8 +150,8 @@ fn finish_if_active(device: &dyn Device, offset: u64) -> Result<(), DeviceError>
 }
 
 /// Finishes the zones before byte `end` that are written in part, but for that which begins at byte `kept`:
-/// what crashes have left, so that it does not count among the zones that the device allows to be in use. Does
-/// nothing where it allows any number.
+/// what crashes have left, so that it does not count among the zones that the device allows to be in use.
+/// Does nothing where it allows any number.
 ///
 /// # Errors
 /// The first of the device.

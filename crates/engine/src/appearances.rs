@@ -1,10 +1,10 @@
 //! Which stretches of the queue have records of a database's pages, of a relation's, of a file's: so that a
 //! range that is invalidated costs what is there of it, and not a pass over the directory.
 //!
-//! Page ids that begin with the same bytes are an *object*, for each of a few lengths: with PostgreSQL's ids a
-//! database, one tablespace of it, a relation; with a volume's a file. (For PostgreSQL all forks of a relation
-//! are one object, and what is asked of a fork goes through what there is of its siblings.) Objects share
-//! places of a table by their hashes, which costs time and nothing else.
+//! Page ids that begin with the same bytes are an *object*, for each of a few lengths: with PostgreSQL's ids
+//! a database, one tablespace of it, a relation; with a volume's a file. (For PostgreSQL all forks of a
+//! relation are one object, and what is asked of a fork goes through what there is of its siblings.) Objects
+//! share places of a table by their hashes, which costs time and nothing else.
 //!
 //! An *appearance* says that in a *stretch* of positions, [`STRETCH`] of them, records of some object were
 //! appended. Those of one object are a chain, the newest first, and all of them are a ring in the order in
@@ -159,8 +159,8 @@ impl Tier {
         length.map_or(&self.appearing().all, |length| self.object(&range.start, length))
     }
 
-    /// A record of the page is about to be appended at this position: later than all before. Under the control
-    /// lock, or at recovery.
+    /// A record of the page is about to be appended at this position: later than all before. Under the
+    /// control lock, or at recovery.
     #[inline(always)]
     pub(crate) fn note_appearance(&self, id: &PageId, position: Position) {
         let appearing = self.appearing();
@@ -273,8 +273,8 @@ impl Tier {
         }
     }
 
-    /// How often ranges were invalidated that the page may lie in. Lengths that it shares with others count for
-    /// all of them.
+    /// How often ranges were invalidated that the page may lie in. Lengths that it shares with others count
+    /// for all of them.
     pub(crate) fn range_changes(&self, id: &PageId) -> u32 {
         let of = |length| self.object(id, length).changes.get() as u32;
         let all = self.appearing().all.changes.get() as u32;
@@ -285,8 +285,8 @@ impl Tier {
     /// and where: the id of the entry at a position that the front has not passed. Pages that were superseded
     /// come as well, and one page comes as often as it was appended. It ends when `visit` says so, with true.
     ///
-    /// What is appended meanwhile may be missed. So may a page that moves, if the caller does not keep it from
-    /// moving.
+    /// What is appended meanwhile may be missed. So may a page that moves, if the caller does not keep it
+    /// from moving.
     pub(crate) fn any_appended_of(
         &self,
         range: &IdRange,

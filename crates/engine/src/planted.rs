@@ -141,8 +141,8 @@ mezzanine_ground::planted_bugs! {
         /// A drain of a range ends where its last page lay when it was asked for, though that was superseded
         /// while the range was looked up.
         SupersededLeftOut,
-        /// A drain takes what the open group has room for as swept already, so that what is superseded into it
-        /// while its range is looked up is left out.
+        /// A drain takes what the open group has room for as swept already, so that what is superseded into
+        /// it while its range is looked up is left out.
         SweptToRear,
         /// The last sync of a drain makes clean what lies at the front alone.
         DrainedAtFrontAlone,
@@ -234,8 +234,8 @@ mezzanine_ground::planted_bugs! {
         RangeTombstoneIgnored,
         /// Recovery applies a range's tombstone to its first page alone.
         RangeTombstoneOfOne,
-        /// The durable front is read after the end of what there is of a range, and may have passed a page that
-        /// has moved in between.
+        /// The durable front is read after the end of what there is of a range, and may have passed a page
+        /// that has moved in between.
         FrontReadLast,
         /// Recovery does not note which stretches of the queue have pages of what.
         AppearancesNotReplayed,

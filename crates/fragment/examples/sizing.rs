@@ -1,8 +1,9 @@
-//! How a cache would do if it were smaller or larger: `cargo run -p mezzanine-fragment --example sizing [READS [GIB]]`.
+//! How a cache would do if it were smaller or larger: `cargo run -p mezzanine-fragment --example sizing
+//! [READS [GIB]]`.
 //!
-//! A host without devices reads a volume behind a cache of 8 GiB, or as many as are given, and an eighth of the
-//! volume, 2,000 times a second: areas of 4 MiB, of which the first of all are read most. Then it asks the
-//! cache for the table.
+//! A host without devices reads a volume behind a cache of 8 GiB, or as many as are given, and an eighth of
+//! the volume, 2,000 times a second: areas of 4 MiB, of which the first of all are read most. Then it asks
+//! the cache for the table.
 
 use mezzanine_fragment::{Cache, Config, Next, Sizing, SizingConfig};
 use mezzanine_ground::random::Random;

@@ -4,8 +4,8 @@
 //! about 88 transactions a second of 88 requests), per byte of the database.
 //!
 //! Most of its writes go to what is written to all the time. Of the others each may be the first one of its
-//! fragment for half an hour, and waits: the longer fragments are left to settle, the fewer wait, and the fewer
-//! are there after a crash.
+//! fragment for half an hour, and waits: the longer fragments are left to settle, the fewer wait, and the
+//! fewer are there after a crash.
 #![allow(clippy::unwrap_used)]
 
 use mezzanine_fragment::format::Superblock;

@@ -1,8 +1,8 @@
 //! Giving an area up, so that no older one takes its place at any moment (invariant 9).
 //!
 //! The half that does not count may hold an older state of the area, whole, and zones farther behind what
-//! begins an area of an earlier layout. Resets that a power cut interrupts happen to any of the zones. So what
-//! begins a half is reset one step after the other, that of the half which counts last.
+//! begins an area of an earlier layout. Resets that a power cut interrupts happen to any of the zones. So
+//! what begins a half is reset one step after the other, that of the half which counts last.
 
 use super::layout::Layout;
 use super::log::reset;

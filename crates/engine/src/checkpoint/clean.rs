@@ -2,8 +2,9 @@
 //! them out.
 //!
 //! A page becomes dirty by being appended and in no other way, so a stretch that has left staging memory and
-//! has no dirty page has none until the queue comes round to its entries again. Then its positions are others.
-//! So a drain costs what is dirty, and what was appended since the one before; not what the tier holds.
+//! has no dirty page has none until the queue comes round to its entries again. Then its positions are
+//! others. So a drain costs what is dirty, and what was appended since the one before; not what the tier
+//! holds.
 
 use mezzanine_ground::region::Word;
 

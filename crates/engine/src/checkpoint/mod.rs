@@ -139,8 +139,8 @@ impl Tier {
         Ok(ticket)
     }
 
-    /// The sweep begins; the position of the next record that is appended. Not the rear, which lies behind all
-    /// that the open group may use.
+    /// The sweep begins; the position of the next record that is appended. Not the rear, which lies behind
+    /// all that the open group may use.
     fn begin_sweep(&self, scope: &DrainScope) -> Result<(DrainTicket, Position), DrainBusy> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
@@ -401,7 +401,8 @@ impl Tier {
             state & (VALID | WRITTEN) == VALID | WRITTEN && (state & DRAINED != 0 || position < synced_end)
         };
         if control.drain.has_written() {
-            // One of its pages may have been appended again, and not be linked there yet; from here on none is.
+            // One of its pages may have been appended again, and not be linked there yet; from here on none
+            // is.
             directory.pass_locks(self.owner);
         }
         let front = control.ends.front();

@@ -124,8 +124,8 @@ impl TierConfig {
 
 impl Tier {
     /// First byte on flash of the zone that the next group is written to, if another one lies there already;
-    /// `None` where it begins a zone, and without zones. Other zones of the queue that are written in part are
-    /// left so: nothing is written there any more before they are reset.
+    /// `None` where it begins a zone, and without zones. Other zones of the queue that are written in part
+    /// are left so: nothing is written there any more before they are reset.
     pub fn zone_gone_on_in(&self) -> Option<u64> {
         let next = self.control().ends.staged_from();
         let begin = self.geometry.zone_begin(next);

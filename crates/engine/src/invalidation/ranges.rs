@@ -76,9 +76,9 @@ impl Tier {
         unlinked
     }
 
-    /// Calls `visit` with every page of the range that was appended by now, linked or not, some more than once:
-    /// for callers that take the lock of each page's shard. Who has appended the page and not linked it yet
-    /// has that lock, so they find it linked.
+    /// Calls `visit` with every page of the range that was appended by now, linked or not, some more than
+    /// once: for callers that take the lock of each page's shard. Who has appended the page and not linked it
+    /// yet has that lock, so they find it linked.
     pub(crate) fn each_that_may_be_linked(&self, range: &IdRange, mut visit: impl FnMut(&PageId)) {
         // A few are looked up whether or not they were appended.
         if let Some(ids) = range.few_ids(RANGE_LOOKUPS_MAX) {

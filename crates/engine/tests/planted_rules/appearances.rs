@@ -76,15 +76,14 @@ fn what_was_read_before_its_file_was_cut_is_not_taken() {
 fn what_was_clean_once_is_looked_at_again() {
     only_with(&[Bug::CleanOnceCleanForEver], || {
         let mut host = Host::new(&pairs(), 1);
-        let clean = (0..4).all(|round| {
+        (0..4).all(|round| {
             for block in 0..200 {
                 host.write(id(1000 * round + block), &page(4096, block));
             }
             host.sync();
             // The second time it is known what is clean.
             drains_whole(&mut host) && drains_whole(&mut host)
-        });
-        clean
+        })
     });
 }
 
@@ -233,7 +232,8 @@ fn the_queue_may_go_round_while_a_range_is_cut() {
     tier.check();
 }
 
-/// A drain of one page goes to where that page lies: others, before it in the queue and behind, stay as they are.
+/// A drain of one page goes to where that page lies: others, before it in the queue and behind, stay as they
+/// are.
 #[test]
 fn a_drain_of_one_page_leaves_the_others() {
     let mut host = Host::new(&pairs(), 1);

@@ -2,8 +2,8 @@
 
 use mezzanine_sim::crash::{Coverage, Report};
 
-/// Panics if the worlds of a run did not get often enough into each trouble that those of every kind get into,
-/// and into these: a run that never did proves nothing.
+/// Panics if the worlds of a run did not get often enough into each trouble that those of every kind get
+/// into, and into these: a run that never did proves nothing.
 pub(crate) fn all_troubles_were_met(report: &Report, more: &[(&str, u64)]) {
     let (cuts, coverage) = (report.cuts, &report.coverage);
     let of_all = [

@@ -55,8 +55,8 @@ impl Ftl<'_> {
     }
 
     /// Whether a plane has two erased blocks when all that is garbage there is collected, of which the last
-    /// is for what collection moves (T3); or, where what is moved opens blocks for all, has any garbage. After
-    /// power cuts there may be too little for that.
+    /// is for what collection moves (T3); or, where what is moved opens blocks for all, has any garbage.
+    /// After power cuts there may be too little for that.
     fn collection_makes_room(&self, plane: u32) -> bool {
         let geometry = &self.array.geometry;
         let (per_page, per_block) = (geometry.units_per_page(), geometry.units_per_block());
@@ -129,8 +129,8 @@ impl Ftl<'_> {
         self.append(plane, block, 0).0
     }
 
-    /// Collects whole blocks before a page. A plane that has a block to open opens it first: there may be none
-    /// any more when all is collected (T3).
+    /// Collects whole blocks before a page. A plane that has a block to open opens it first: there may be
+    /// none any more when all is collected (T3).
     #[cold]
     fn collect_before(&mut self, plane: u32, frontier: usize, not_before: u64) {
         let state = &mut self.array.planes[plane as usize];
@@ -182,7 +182,8 @@ impl Ftl<'_> {
     fn open(&mut self, plane: u32, stream: usize) -> u32 {
         // The last erased block is for what collection moves (T3).
         while self.array.erased(plane) < 2 {
-            // The plane may have been idle for long, and what was given up meanwhile is needed until then (T4).
+            // The plane may have been idle for long, and what was given up meanwhile is needed until then
+            // (T4).
             if !self.erases_too_early() {
                 let state = &mut self.array.planes[plane as usize];
                 state.free_at = state.free_at.max(*self.settled_at);

@@ -336,8 +336,8 @@ impl Timing for ZonedSsd {
         self.layout.len()
     }
 
-    /// # Panics
-    /// If a write, reset or finish breaks the rules of zones (Z2, Z4): a device that keeps what is written refuses it.
+    /// # Panics If a write, reset or finish breaks the rules of zones (Z2, Z4): a device that keeps what is
+    /// written refuses it.
     fn submit(&self, state: &mut [u64], now: u64, operation: Operation) -> Result<Submitted, Full> {
         let mut parts = self.layout.parts(&self.nand, state);
         let now = now.max(parts.words.now);
