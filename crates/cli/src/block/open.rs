@@ -115,7 +115,7 @@ pub(super) fn open(args: &AttachArgs, path: &Path) -> Result<Opened, Failure> {
     let mut superblock = found.newest;
     let (first, opening_before) = (found.write_first, opening_of(&superblock));
     let before = (superblock.host, superblock.volumes.iter().map(|entry| entry.host).collect());
-    let mut volumes = belonging_together(args, path, &superblock)?;
+    let volumes = belonging_together(args, path, &superblock)?;
     let was_open = superblock.volumes.iter().any(|entry| is(entry, Attachment::InUse));
     let unvouched = if was_open { why_unvouched(opening_before) } else { None };
     for (number, entry) in superblock.volumes.iter_mut().enumerate() {
@@ -135,14 +135,9 @@ pub(super) fn open(args: &AttachArgs, path: &Path) -> Result<Opened, Failure> {
     let opening = Opening(devices::random_id()?);
     superblock = superblock.opened();
     set_opening(&mut superblock, opening);
-    let mut map = read(args, path, &device, &superblock)?;
-    for volume in &mut volumes {
-        if is_as_cached(&map, volume, &device, &superblock, args.accept_changes)? {
-            continue;
-        }
-        superblock = attached_anew(&superblock, volume.number);
-        volume.is_changed = true;
-        map = read(args, path, &device, &superblock)?;
+    let map = read(args, path, &device, &superblock)?;
+    for volume in &volumes {
+        is_as_cached(&map, volume, &device, &superblock)?;
     }
     let others = superblock.volumes.iter().enumerate();
     let others = others.filter(|(number, _)| volumes.iter().all(|volume| volume.number != *number));
@@ -230,23 +225,19 @@ fn read(
     })
 }
 
-/// Compares some blocks of the cache with the volume. False: some differ, and changes are accepted.
+/// Compares some blocks of the cache with the volume, which has none of one that is attached anew.
 fn is_as_cached(
     map: &ReadMap,
     volume: &Volume,
     cache: &FileDevice,
     superblock: &Superblock,
-    accept_changes: bool,
-) -> Result<bool, Failure> {
+) -> Result<(), Failure> {
     let (number, seed) = (volume.number, u64::from_le_bytes(first_bytes(devices::random_id()?)));
     let path = volume.named.path.display();
     let sampled = map
         .compare_some(number, cache, &*volume.device, (seed, SAMPLE_BLOCKS), SAMPLE_WITHIN)
         .map_err(|error| Failure::refused(&path, chain(&error)).next("check the volume's own device"))?;
-    let Some(offset) = sampled.first else { return Ok(true) };
-    if accept_changes {
-        return Ok(false);
-    }
+    let Some(offset) = sampled.first else { return Ok(()) };
     let all = sampled.same + sampled.differing;
     let reason = format!(
         "{} of {all} blocks that were compared are not what the cache has of volume {}, the first at byte {offset}: it was \
@@ -363,12 +354,10 @@ fn check(
     if backing.attachment != Attachment::Detached {
         let text = "it came to no orderly end the last time: it is known by its length, and by what the cache has of it";
         output::note(&format!("volume {}: {text}", entry.name));
-        return Ok(false);
+        return Ok(accept_changes);
     }
-    if backing.is_as(&known_by) {
-        return Ok(false);
-    }
-    if !accept_changes {
+    // Whoever says that there are changes is believed: what it is known by, and a sample, do not show all.
+    if !backing.is_as(&known_by) && !accept_changes {
         let how = if backing.fingerprint == known_by.fingerprint {
             "it was written to".to_owned()
         } else {
@@ -378,7 +367,7 @@ fn check(
         let reason = format!("{how} since volume {} was detached, or it is another device", entry.name);
         return Err(Failure::refused(path, reason).next(ACCEPT));
     }
-    Ok(true)
+    Ok(accept_changes)
 }
 
 #[cfg(test)]

@@ -200,6 +200,10 @@ impl SizingConfig {
         if self.points.is_empty() {
             return refused("sizing.points", "there are none".into(), "name a size at least");
         }
+        if let Some(point) = self.points.iter().find(|point| !point.fragment_bytes.is_power_of_two()) {
+            let reason = format!("fragments of {} bytes are not of a power of two", point.fragment_bytes);
+            return refused("sizing.points", reason, "use 1048576");
+        }
         if let Some(point) = self.points.iter().find(|point| point.cache_bytes < point.fragment_bytes) {
             let reason = format!("{} bytes have no room for a fragment", point.cache_bytes);
             return refused("sizing.points", reason, "use a larger cache or smaller fragments");

@@ -65,8 +65,9 @@ impl Cache {
 
 impl Sizing {
     fn table(&self, cache: &Cache) -> SizingTable {
-        let now = cache.control().planner.now.get();
         let mut miniatures = self.lock();
+        // Under the lock: the window is moved on under it, to no later time than this.
+        let now = cache.control().planner.now.get();
         miniatures.move_on(cache, now, self.window_ns);
         let windows = miniatures.windows.as_ref().expect("the first request or table begins a window");
         let since = &windows[0];
