@@ -88,5 +88,5 @@ fn a_fragment_that_leaves_before_its_record_is_noticed() {
 
 #[test]
 fn a_record_under_writes_is_noticed() {
-    finds(Bug::StableUnderWrites, settling, 3000);
+    finds(Bug::StableUnderWrites, settling, 20_000);
 }
