@@ -248,14 +248,15 @@ impl Tier {
     /// Whether a crash may find pages of the range, linked or not: there is a record of one that the durable
     /// front has not passed. With a slot directory it is slots that say so.
     pub(crate) fn may_have_any_of(&self, range: &IdRange) -> bool {
+        let front = || self.control().passed.durable_front();
+        let end = || self.end_of(self.object_of(range));
         // The front first: a page lies behind it then, and if it moves on, its object has a newer appearance.
-        let mut front = self.control().passed.durable_front();
-        planted::outside("range invalidation: front read");
-        let end = self.end_of(self.object_of(range));
-        if planted::is(Bug::FrontReadLast) {
-            planted::outside("range invalidation: end read");
-            front = self.control().passed.durable_front();
-        }
+        let seen = if planted::is(Bug::FrontReadLast) { Err(end()) } else { Ok(front()) };
+        planted::outside("range invalidation: front read, end not");
+        let (front, end) = match seen {
+            Ok(front) => (front, end()),
+            Err(end) => (front(), end),
+        };
         self.geometry.slot_directory().is_some() || end > front
     }
 

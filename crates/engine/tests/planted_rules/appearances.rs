@@ -192,16 +192,10 @@ fn what_moves_while_its_range_is_cut_is_cut() {
             assert!(tier.holds(&watched).is_some(), "it was looked up again and again");
         };
         let cut = || tier.invalidate_range(&whole_file(7)).unwrap();
-        let point =
-            if bug_is_in() { "range invalidation: end read" } else { "range invalidation: front read" };
+        let point = "range invalidation: front read, end not";
         while_waiting(point, cut, go_round);
         tier.holds(&watched).is_none()
     });
-}
-
-/// Whether the rule of the test is out: then there is another point to stop at.
-fn bug_is_in() -> bool {
-    mezzanine_engine::planted::is(Bug::FrontReadLast)
 }
 
 /// The queue goes round while a range is being looked for whose older parts nobody knows the place of.

@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 
 use mezzanine_engine::planted::outside;
-use mezzanine_engine::{DrainCursor, DrainScope, DrainState, Lookup, StageKind, SyncMode};
+use mezzanine_engine::{DrainCursor, DrainScope, DrainState, IdRange, Lookup, PageId, StageKind, SyncMode};
 
 use crate::files::{FRAMES_MAX, FRAMES_MIN, PAGE, page, version_of};
 use crate::host::{Worker, is_drop};
@@ -159,7 +159,10 @@ impl Worker<'_> {
             let version = ledger.get(self.process, block, Field::Acknowledged);
             ledger.set(self.process, block, Field::ToDrain, version);
         }
-        let scope = DrainScope { before: (self.random(2) == 0).then_some(mark), range: None };
+        // Every page has an id in it.
+        let all = IdRange { start: PageId::volume(0, 0), count: 1, shift: 159 };
+        let range = (self.random(2) == 0).then_some(all);
+        let scope = DrainScope { before: (self.random(2) == 0).then_some(mark), range };
         let Ok(ticket) = self.tier.request_drain(&scope) else { return };
         ledger.set(self.process, 0, Field::Draining, u64::from(scope.before.is_none()));
         outside("host: drain requested");
