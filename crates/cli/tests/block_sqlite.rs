@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+mod mounting;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,39 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use common::Scratch;
+use mounting::{missing, run};
 use rusqlite::Connection;
 use serde_json::Value;
 
 const PROGRAMS: [&str; 5] = ["losetup", "mount", "umount", "mke2fs", "e2fsck"];
 const KILLS: u64 = 12;
-
-fn is_root() -> bool {
-    let id = Command::new("id").arg("-u").output();
-    id.is_ok_and(|id| String::from_utf8_lossy(&id.stdout).trim() == "0")
-}
-
-/// Why it cannot be tried here.
-fn missing() -> Option<String> {
-    let is_there = |program: &&str| {
-        let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-        found.is_ok_and(|found| found.status.success())
-    };
-    if !is_root() {
-        return Some("only root makes loop devices".to_owned());
-    }
-    if let Some(program) = PROGRAMS.iter().find(|program| !is_there(program)) {
-        return Some(format!("{program} is not installed"));
-    }
-    let devices = ["/dev/fuse", "/dev/loop-control"];
-    let device = devices.iter().find(|device| !Path::new(device).exists());
-    device.map(|device| format!("there is no {device}"))
-}
-
-fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
 
 /// Does it if it can be done.
 fn quietly(program: &str, arguments: &[&str]) {
@@ -180,7 +154,7 @@ fn verify(connection: &Connection, acknowledged: u64, what: &str) -> u64 {
 
 #[test]
 fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
-    if let Some(why) = missing() {
+    if let Some(why) = missing(&PROGRAMS) {
         println!("skipped: {why}");
         return;
     }

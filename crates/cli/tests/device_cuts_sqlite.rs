@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+mod mounting;
 
 #[path = "common/serving.rs"]
 mod serving;
@@ -16,6 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Scratch, mezz};
+use mounting::{missing, run};
 use serde_json::Value;
 use serving::Serving;
 
@@ -39,34 +41,6 @@ said=$(sqlite3 "$folder/db" 'pragma integrity_check' 2>&1 | head -1)
 rows=$(sqlite3 "$folder/db" 'select count(*) from t' 2>/dev/null || echo 0)
 [ "$rows" -ge "$marks" ] || { echo "$rows rows, $marks were acknowledged"; exit 1; }
 "#;
-
-fn is_root() -> bool {
-    let id = Command::new("id").arg("-u").output();
-    id.is_ok_and(|id| String::from_utf8_lossy(&id.stdout).trim() == "0")
-}
-
-/// Why it cannot be tried here.
-fn missing() -> Option<String> {
-    let is_there = |program: &&str| {
-        let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-        found.is_ok_and(|found| found.status.success())
-    };
-    if !is_root() {
-        return Some("only root makes loop devices".to_owned());
-    }
-    if let Some(program) = PROGRAMS.iter().find(|program| !is_there(program)) {
-        return Some(format!("{program} is not installed"));
-    }
-    let devices = ["/dev/fuse", "/dev/loop-control"];
-    let device = devices.iter().find(|device| !Path::new(device).exists());
-    device.map(|device| format!("there is no {device}"))
-}
-
-fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
 
 fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
@@ -196,7 +170,7 @@ const fn sqlite(journal: &'static str, synchronous: &'static str) -> Setting {
 
 #[test]
 fn sqlite_is_in_order_where_it_promises_to_be() {
-    if let Some(why) = missing() {
+    if let Some(why) = missing(&PROGRAMS) {
         println!("skipped: {why}");
         return;
     }
@@ -211,7 +185,7 @@ fn sqlite_is_in_order_where_it_promises_to_be() {
 /// that do nothing: each within 200 cuts, with the flush that is absent.
 #[test]
 fn a_flush_that_sqlite_leaves_out_is_named() {
-    if let Some(why) = missing() {
+    if let Some(why) = missing(&PROGRAMS) {
         println!("skipped: {why}");
         return;
     }

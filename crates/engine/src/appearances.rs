@@ -35,7 +35,7 @@ use crate::planted::{self, Bug};
 
 /// Positions of a stretch: few, so that looking through one for a single page is cheap; not fewer, so that an
 /// object that is busy has one appearance for many pages.
-pub(crate) const STRETCH: u64 = 64;
+const STRETCH: u64 = 64;
 /// Entries of the directory for which there is an appearance in the ring.
 const ENTRIES_PER_APPEARANCE: usize = 8;
 /// Entries of the directory for which there is an object in the table.
