@@ -54,6 +54,13 @@ pub fn explain<E>(history: &History, cut: &Cut, judge: &mut Judge<'_, E>) -> Res
     };
     // What is not there need not have been written yet.
     let there = cut.listed().filter(|(_, fate)| *fate != Fate::Lost).map(|(number, _)| number + 1).max();
+    // Everything is there that had begun: nothing that came before was lost, it had not been written.
+    if cut.listed().all(|(_, fate)| fate == Fate::Kept) {
+        let whole = Cut::before(last.0 + 1);
+        if search.is_broken(&whole)? {
+            return search.with_nothing_lost(whole);
+        }
+    }
     let Some(from) = search.earliest(&cut, there.unwrap_or(0).max(first.0 + 1))? else {
         // At once, with nothing behind it. It may have been trusted in before it was written;
         let early = Cut::before(first.0.min(cut.at));

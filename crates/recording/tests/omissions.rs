@@ -8,7 +8,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use ledger::{LEN, LOG_AT, Omission, PAGES_AT, judge, record};
-use mezzanine_recording::{Event, Explanation, Fate, History, Kind, ReadError, Search, Verdict, explain};
+use mezzanine_recording::{
+    Absent, Event, Explanation, Fate, History, Kind, ReadError, Search, Verdict, explain,
+};
 
 mod ledger;
 
@@ -187,6 +189,37 @@ fn a_block_that_is_rewritten_is_explained() {
         }
     }
     assert!(broken > 100, "{broken} cuts break it");
+}
+
+/// A write that trusts in one that nobody has asked for yet: found where it is there although it was under way,
+/// as little as where it was answered, nothing had to be lost for it.
+#[test]
+fn what_is_trusted_in_before_it_is_written_is_named() {
+    use mezzanine_device::{Device, MemoryDevice};
+    use mezzanine_recording::{Cut, Recorder};
+    use std::sync::Arc;
+
+    let scratch = Scratch::new("unwritten");
+    let (path, image) = (scratch.0.join("recording"), scratch.0.join("image"));
+    let recorder = Recorder::begin(Arc::new(MemoryDevice::new(16 << 10)), &path).unwrap();
+    recorder.write_at(&[1; 512], 0).unwrap();
+    // The page, and its record behind it.
+    recorder.write_at(&[2; 4096], 8192).unwrap();
+    recorder.write_at(&[2; 512], 512).unwrap();
+    recorder.flush().unwrap();
+    recorder.save().unwrap();
+    let history = History::open(&path).unwrap();
+    let page = history.begins() + 1;
+    let judged = |cut: &Cut| {
+        history.make(cut, &image).unwrap();
+        let found = fs::read(&image).unwrap();
+        let is_broken = found[8192..12288].contains(&2) && found[512] != 2;
+        if is_broken { Verdict::Broken("no record".to_owned()) } else { Verdict::InOrder }
+    };
+    for cut in [Cut::before(page).with(page, Fate::Kept), Cut::before(page + 1)] {
+        let Ok(explained) = explain::<Infallible>(&history, &cut, &mut |cut| Ok(judged(cut)));
+        assert_eq!(explained.absent, Some(Absent { after: None, before: page }), "{explained:?}");
+    }
 }
 
 /// A write that failed may be there or not, at every cut; what was refused never is.

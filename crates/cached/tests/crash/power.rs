@@ -121,7 +121,14 @@ fn a_host_that_is_killed_at_any_instant_leaves_a_warm_cache() {
     let (folder, model, mut seen) = (Folder::default(), Model::new(), Seen::default());
     let mut random = Random::new(seed);
     let mut is_kept = true;
-    for number in 1..=lives {
+    // What is rare on this machine comes in time; what never comes ends it.
+    let enough = |seen: &Seen| {
+        let is_warm = seen.warm > lives && seen.unstable > 0 && seen.waited > 0;
+        is_warm && seen.began_empty > 0 && seen.survived_loss > 0 && seen.stuck > 0
+    };
+    let mut number = 0;
+    while number < lives || !enough(&seen) && number < 20 * lives {
+        number += 1;
         let vouches = |opening| folder.0.lock().unwrap().0 == Some(opening);
         let opened = life::open(&devices, number, vouches, |opening| folder.issue(opening));
         let what = format!("seed {seed}, life {number}");
@@ -203,7 +210,6 @@ fn a_host_that_is_killed_at_any_instant_leaves_a_warm_cache() {
         flash.restore();
         disks.iter().for_each(|disk| disk.restore());
     }
-    println!("{lives} lives of a cache of {} slots: {seen:?}", life::SLOTS);
-    assert!(seen.warm > lives && seen.unstable > 0 && seen.waited > 0, "{seen:?}");
-    assert!(seen.began_empty > 0 && seen.survived_loss > 0 && seen.stuck > 0, "{seen:?}");
+    println!("{number} lives of a cache of {} slots: {seen:?}", life::SLOTS);
+    assert!(enough(&seen), "{seen:?}");
 }
