@@ -81,6 +81,14 @@ pub(super) fn finish_zones(file: &File, offset: u64, len: u64) -> io::Result<()>
     check(unsafe { libc::ioctl(file.as_raw_fd(), request, range.as_ptr()) })
 }
 
+/// Has the zones of a range of a block device closed that are open. Linux 5.5 and later.
+pub(super) fn close_zones(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    let range = [offset / report::SECTOR, len / report::SECTOR];
+    let request = libc::_IOW::<[u64; 2]>(0x12, 135); // BLKCLOSEZONE
+    // SAFETY: the request reads two u64 through the pointer, which is valid for the duration of the call.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), request, range.as_ptr()) })
+}
+
 /// Writes from the beginning of `bytes` at `offset`; returns how many of them. With `durably` they outlive a
 /// power cut then.
 pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64, durably: bool) -> io::Result<usize> {

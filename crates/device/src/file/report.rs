@@ -16,6 +16,8 @@ pub(super) const HEADER_BYTES: usize = 16;
 pub(super) const ZONE_BYTES: usize = 64;
 /// Flag of a report whose zones state their capacity; kernels before 5.9 did not know of any.
 const HAS_CAPACITY: u32 = 1;
+/// Condition of a zone that was opened by a write to it.
+const IMPLICITLY_OPEN: u8 = 2;
 
 /// How a zone is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub(super) struct ReportedZone {
     pub(super) kind: ZoneKind,
     /// Bytes from the start to the write pointer. All of the capacity where nothing can be written any more.
     pub(super) written: u64,
+    /// Whether the drive has opened it by itself, for it was written to.
+    pub(super) is_open: bool,
 }
 
 impl ReportedZone {
@@ -140,6 +144,7 @@ fn parse_zone(zone: &[u8], has_capacity: bool) -> Result<ReportedZone, ZonesRefu
         capacity: capacity * SECTOR,
         kind,
         written: written * SECTOR,
+        is_open: kind == ZoneKind::Sequential && condition == IMPLICITLY_OPEN,
     })
 }
 

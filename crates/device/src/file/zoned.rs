@@ -187,8 +187,32 @@ impl FileDevice {
     /// Has a sequential zone full.
     pub(super) fn finish(&self, zone: u64) -> Result<(), DeviceError> {
         let len = self.opened.zones.map_or(0, |zones| zones.zone_len);
-        kernel::finish_zones(&self.opened.buffered, zone, len)
-            .map_err(|error| self.io_error("finish a zone of", error).at(zone, len))
+        let finish = || kernel::finish_zones(&self.opened.buffered, zone, len);
+        // Some drivers open a zone to finish it, and close none for that if as many are open and as many
+        // active as may be (null_blk of Linux 6.1).
+        let finished = finish().or_else(|error| match error.raw_os_error() {
+            Some(libc::ETOOMANYREFS) => self.close_one_zone().and_then(|()| finish()),
+            _ => Err(error),
+        });
+        finished.map_err(|error| self.io_error("finish a zone of", error).at(zone, len))
+    }
+
+    /// Closes one of the zones that the drive has opened by itself; it opens it again when it is written to.
+    fn close_one_zone(&self) -> io::Result<()> {
+        let file = &self.opened.buffered;
+        let (mut next, len) = (0, kernel::block_device_len(file)?);
+        while next < len {
+            let report = kernel::report_zones(file, next, ZONES_PER_REPORT)?;
+            let zones = report::parse(&report).map_err(|error| io::Error::other(error.to_string()))?;
+            if let Some(open) = zones.iter().find(|zone| zone.is_open) {
+                return kernel::close_zones(file, open.start, open.len);
+            }
+            match zones.last() {
+                Some(last) if last.start >= next => next = last.start + last.len,
+                _ => break,
+            }
+        }
+        Ok(())
     }
 
     /// What the device says of the zone that a byte lies in.
