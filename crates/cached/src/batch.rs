@@ -103,9 +103,9 @@ impl Shared {
                 divide(number, &pieces, buf, wanted);
                 return Ok(None);
             }
-            Request::Write { offset, buf } => {
+            Request::Write { offset, buf, stream } => {
                 begun(self.write_begin(volume, *offset, buf)?, Served::Write);
-                Request::Write { offset: *offset, buf }
+                Request::write_in(*stream, buf, *offset)
             }
             Request::WriteThrough { offset, buf } => {
                 begun(self.write_begin(volume, *offset, buf)?, Served::Write);

@@ -74,7 +74,7 @@ impl Shared {
             },
             Job::WriteBlocks(write) => {
                 let mut writes: Vec<_> =
-                    write.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();
+                    write.writes().map(|(offset, buf)| Request::write(buf, offset)).collect();
                 let written = match writes.len() {
                     1 => writes.pop().map_or(Ok(()), |write| self.flash.run_one(write)),
                     _ => self.flash.run(&mut writes).into_iter().collect(),

@@ -57,7 +57,7 @@ impl Device for CachedVolume {
         let Some(_under_way) = shared.enter() else { return Err(self.closed(&request)) };
         let result = match request {
             Request::Read { offset, buf } => shared.read(volume, offset, buf),
-            Request::Write { offset, buf } => shared.write(volume, offset, buf, false),
+            Request::Write { offset, buf, .. } => shared.write(volume, offset, buf, false),
             Request::WriteThrough { offset, buf } => shared.write(volume, offset, buf, true),
             Request::Discard { offset, len } => shared.discard(volume, offset, len),
             Request::Flush => shared.flush(volume),

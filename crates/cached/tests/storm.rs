@@ -116,7 +116,7 @@ impl World {
                     let mut all: Vec<_> = data
                         .chunks(BLOCK as usize)
                         .enumerate()
-                        .map(|(at, buf)| Request::Write { offset: offset + at as u64 * BLOCK, buf })
+                        .map(|(at, buf)| Request::write(buf, offset + at as u64 * BLOCK))
                         .collect();
                     all.push(Request::Flush);
                     device.run(&mut all).into_iter().for_each(Result::unwrap);

@@ -61,6 +61,10 @@ pub enum Request<'a> {
         offset: u64,
         /// The bytes.
         buf: &'a [u8],
+        /// With what the drive keeps them together: a drive with write streams has erase blocks of its own
+        /// for each. What it holds is the same whatever this says, so all others take no notice. 0 of whoever
+        /// tells nothing apart.
+        stream: u8,
     },
     /// Writes `buf` at `offset` and is complete when that is durable, whatever else is (FUA).
     /// `Unsupported` unless the capabilities say `write_through`.
@@ -101,6 +105,18 @@ pub enum Request<'a> {
     },
 }
 
+impl<'a> Request<'a> {
+    /// Writes `buf` at `offset`, told apart from nothing else.
+    pub fn write(buf: &'a [u8], offset: u64) -> Self {
+        Self::Write { offset, buf, stream: 0 }
+    }
+
+    /// Writes `buf` at `offset`, in this stream.
+    pub fn write_in(stream: u8, buf: &'a [u8], offset: u64) -> Self {
+        Self::Write { offset, buf, stream }
+    }
+}
+
 impl Request<'_> {
     /// The word for this operation in messages.
     pub fn operation(&self) -> &'static str {
@@ -120,7 +136,7 @@ impl Request<'_> {
     pub fn range(&self) -> Option<(u64, u64)> {
         match self {
             Self::Read { offset, buf } => Some((*offset, buf.len() as u64)),
-            Self::Write { offset, buf } | Self::WriteThrough { offset, buf } => {
+            Self::Write { offset, buf, .. } | Self::WriteThrough { offset, buf } => {
                 Some((*offset, buf.len() as u64))
             }
             Self::Append { zone, buf, .. } => Some((*zone, buf.len() as u64)),
@@ -215,7 +231,7 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// `NoSpace`, `ReadOnly`, `OutOfRange`, `FlushFailed`, or the failure.
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<(), DeviceError> {
-        self.run_one(Request::Write { offset, buf })
+        self.run_one(Request::write(buf, offset))
     }
 
     /// Makes every completed write durable.

@@ -137,7 +137,7 @@ pub fn reset_and_write<'b>(
             left.map_or(Ok(()), |left| finish_if_active(device, left))?;
         }
         if written < buf.len() as u64 || buf.is_empty() {
-            requests.push(Request::Write { offset: offset + written, buf: &buf[written as usize..] });
+            requests.push(Request::write(&buf[written as usize..], offset + written));
         }
     }
     device.run(&mut requests).into_iter().collect()

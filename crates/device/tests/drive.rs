@@ -47,8 +47,7 @@ fn a_batch_enters_the_queue_at_once() {
     let drive = drive("cloud-volume", 1.0);
     let device = drive.attach(memory(1 << 20), 0);
     let buffer = [1; 4096];
-    let mut batch: Vec<Request<'_>> =
-        (0..9).map(|page| Request::Write { offset: page * 8192, buf: &buffer }).collect();
+    let mut batch: Vec<Request<'_>> = (0..9).map(|page| Request::write(&buffer, page * 8192)).collect();
     batch.push(Request::Flush);
     let began = Instant::now();
     assert!(device.run(&mut batch).iter().all(Result::is_ok));
@@ -140,7 +139,7 @@ fn a_batch_larger_than_the_queue_of_the_drive_is_taken_in_parts() {
     let mut numbers = Random::new(2);
     let page = [3; 512];
     let mut batch: Vec<Request<'_>> =
-        (0..2_000).map(|_| Request::Write { offset: numbers.below(65_536) * 512, buf: &page }).collect();
+        (0..2_000).map(|_| Request::write(&page, numbers.below(65_536) * 512)).collect();
     assert!(device.run(&mut batch).iter().all(Result::is_ok));
     let statistics = drive.statistics();
     assert_eq!((statistics.writes, statistics.bytes_written), (2_000, 2_000 * 512));

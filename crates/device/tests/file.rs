@@ -73,7 +73,7 @@ fn random_batches_leave_the_bytes_of_a_plain_array() {
             let mut writes: Vec<Request<'_>> = ranges
                 .iter()
                 .zip(&sources)
-                .map(|(&(start, _), buf)| Request::Write { offset: start as u64, buf })
+                .map(|(&(start, _), buf)| Request::write(buf, start as u64))
                 .collect();
             if round % 5 == 0 {
                 writes.push(Request::Flush);
@@ -285,9 +285,8 @@ fn callers_from_many_threads_each_get_their_own_bytes() {
                     for round in 0..20_u8 {
                         let source = AlignedBuf::copy_of(&[round ^ thread as u8; 4096]);
                         let base = thread << 20;
-                        let mut writes: Vec<Request<'_>> = (0..32)
-                            .map(|page| Request::Write { offset: base + page * 4096, buf: &source })
-                            .collect();
+                        let mut writes: Vec<Request<'_>> =
+                            (0..32).map(|page| Request::write(&source, base + page * 4096)).collect();
                         assert!(device.run(&mut writes).iter().all(Result::is_ok));
                         let mut back = AlignedBuf::zeroed(32 * 4096);
                         device.read_at(&mut back, base).unwrap();

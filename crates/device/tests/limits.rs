@@ -72,10 +72,7 @@ fn write_until_full(directory: &Path) {
                 assert_eq!(error.kind(), DeviceErrorKind::NoSpace, "{offset} {len}: {error}");
                 assert_eq!(error.range(), Some((offset, len as u64)));
             }
-            let mut batch = [
-                Request::Write { offset: LIMIT - 8192, buf: &after[..16_384] },
-                Request::Write { offset: 0, buf: &before },
-            ];
+            let mut batch = [Request::write(&after[..16_384], LIMIT - 8192), Request::write(&before, 0)];
             let results = device.run(&mut batch);
             assert_eq!(results[0].as_ref().unwrap_err().kind(), DeviceErrorKind::NoSpace);
             assert!(results[1].is_ok());
@@ -88,10 +85,7 @@ fn write_until_full(directory: &Path) {
             limit_files_to(LIMIT - 4096 + 100);
             for _ in 0..2 {
                 let aligned = AlignedBuf::copy_of(&[4; 8192]);
-                let mut batch = [
-                    Request::Write { offset: LIMIT - 8192, buf: &aligned },
-                    Request::Write { offset: 0, buf: &before },
-                ];
+                let mut batch = [Request::write(&aligned, LIMIT - 8192), Request::write(&before, 0)];
                 let results = device.run(&mut batch);
                 assert_eq!(results[0].as_ref().unwrap_err().kind(), DeviceErrorKind::NoSpace);
                 assert!(results[1].is_ok());

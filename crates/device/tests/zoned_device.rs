@@ -199,10 +199,10 @@ fn a_batch_is_written_in_its_order(device: &FileDevice) {
     let mut batch: Vec<Request<'_>> = Vec::new();
     for (number, buf) in bufs.iter().enumerate() {
         let zone = if number % 2 == 0 { first } else { second };
-        batch.push(Request::Write { offset: zone + number as u64 / 2 * 2 * BLOCK, buf });
+        batch.push(Request::write(buf, zone + number as u64 / 2 * 2 * BLOCK));
     }
     batch.push(Request::Read { offset: second + zones.zone_capacity - BLOCK, buf: &mut read });
-    batch.push(Request::Write { offset: 0, buf: &bufs[0] });
+    batch.push(Request::write(&bufs[0], 0));
     for result in device.run(&mut batch) {
         result.unwrap();
     }

@@ -76,7 +76,7 @@ impl DiskModel {
     /// Returns when the disk would have written `bytes` bytes at `address`.
     pub fn write(&self, address: u64, bytes: usize) {
         let buf = vec![0; bytes];
-        let _ = self.nowhere.run_one(Request::Write { offset: address, buf: &buf });
+        let _ = self.nowhere.run_one(Request::write(&buf, address));
     }
 
     /// Returns when the disk would have written all of these, (address, bytes), handed to it together.
@@ -84,7 +84,7 @@ impl DiskModel {
         let longest = runs.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
         let zeros = vec![0; longest];
         let mut writes: Vec<Request<'_>> =
-            runs.iter().map(|&(offset, bytes)| Request::Write { offset, buf: &zeros[..bytes] }).collect();
+            runs.iter().map(|&(offset, bytes)| Request::write(&zeros[..bytes], offset)).collect();
         let _ = self.nowhere.run(&mut writes);
     }
 

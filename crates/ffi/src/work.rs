@@ -72,21 +72,18 @@ impl Host {
     }
 
     fn run_on_flash(&self, job: &mut Job<'_>) -> Result<(), DeviceError> {
-        let flash = &self.flash;
+        let (flash, geometry) = (&self.flash, self.tier().geometry());
+        let in_stream = |(offset, buf)| Request::write_in(geometry.stream_at(offset), buf, offset);
         match job {
-            Job::WriteGroup(job) if self.tier().geometry().zones().is_some() => {
+            Job::WriteGroup(job) if geometry.zones().is_some() => {
                 let begun = job.zones_begun().map(|(zone, left)| ZoneBegun { zone, left });
                 reset_and_write(&**flash, begun, job.writes())
             }
             Job::WriteGroup(job) => {
-                let mut writes: Vec<Request<'_>> =
-                    job.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();
+                let mut writes: Vec<Request<'_>> = job.writes().map(in_stream).collect();
                 flash.run(&mut writes).into_iter().collect()
             }
-            Job::WriteSegment(job) => {
-                let (offset, buf) = job.write();
-                flash.write_at(buf, offset)
-            }
+            Job::WriteSegment(job) => flash.run_one(in_stream(job.write())),
             Job::FlushFlash(_) => flash.flush(),
             Job::ReadFront(job) => {
                 let mut reads: Vec<Request<'_>> =

@@ -37,7 +37,7 @@ impl Device for Disk {
 
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<std::result::Result<(), DeviceError>> {
         let one = |request: &mut Request<'_>| {
-            if let Request::Write { offset, buf } = request {
+            if let Request::Write { offset, buf, .. } = request {
                 self.full(offset.saturating_add(buf.len() as u64))?;
             }
             self.0.run(std::slice::from_mut(request)).pop().expect("one result per request")

@@ -79,10 +79,8 @@ impl LogTimer for LogDrive {
         }
         let longest = ranges.iter().map(|(_, len)| *len).max().unwrap_or(0);
         let zeros = vec![0; longest as usize];
-        let mut batch: Vec<Request<'_>> = ranges
-            .iter()
-            .map(|&(offset, len)| Request::Write { offset, buf: &zeros[..len as usize] })
-            .collect();
+        let mut batch: Vec<Request<'_>> =
+            ranges.iter().map(|&(offset, len)| Request::write(&zeros[..len as usize], offset)).collect();
         if !batch.is_empty() {
             self.device.run(&mut batch).into_iter().collect::<Result<(), _>>()?;
         }

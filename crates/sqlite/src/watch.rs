@@ -137,7 +137,7 @@ impl Change {
         let changes = requests.iter().filter(|request| is_change(request));
         let ranges = changes.filter_map(Request::range);
         let written = requests.iter().rev().filter_map(|request| match request {
-            Request::Write { offset, buf } | Request::WriteThrough { offset, buf } => {
+            Request::Write { offset, buf, .. } | Request::WriteThrough { offset, buf } => {
                 Some((*offset, &buf[..buf.len().min(PIECE_BYTES)]))
             }
             _ => None,

@@ -87,7 +87,7 @@ impl Device for Drive {
         let broken = *self.broken.lock().unwrap();
         let answer = |request: &Request<'_>| {
             match request {
-                Request::Write { offset, buf } => self.seen.lock().unwrap().push((*offset, buf.len())),
+                Request::Write { offset, buf, .. } => self.seen.lock().unwrap().push((*offset, buf.len())),
                 Request::Flush => *self.flushes.lock().unwrap() += 1,
                 _ => panic!("a log drive is only written"),
             }

@@ -234,9 +234,8 @@ impl FileInner {
         let mut requests: Vec<Request<'_>> = runs
             .iter()
             .zip(&joined)
-            .map(|((offset, run), joined)| Request::Write {
-                offset: *offset,
-                buf: joined.as_deref().unwrap_or_else(|| run[0]),
+            .map(|((offset, run), joined)| {
+                Request::write(joined.as_deref().unwrap_or_else(|| run[0]), *offset)
             })
             .collect();
         if requests.is_empty() {

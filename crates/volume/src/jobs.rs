@@ -18,6 +18,10 @@ use crate::shared::plain::OWNER;
 use crate::sidecar::SidecarState;
 use crate::statistics::count;
 
+fn flash_write<'b>(host: &TierHost, (offset, buf): (u64, &'b [u8])) -> Request<'b> {
+    Request::write_in(host.tier.geometry().stream_at(offset), buf, offset)
+}
+
 impl Local {
     /// Looks for a job and carries it out. Returns whether there was one.
     pub(crate) fn run_job(&self, host: &TierHost) -> bool {
@@ -96,12 +100,11 @@ impl Local {
             }
             Job::WriteGroup(job) => {
                 let mut writes: Vec<Request<'_>> =
-                    job.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();
+                    job.writes().map(|write| flash_write(host, write)).collect();
                 self.write_flash(host, &mut writes).map_err(failed)
             }
             Job::WriteSegment(job) => {
-                let (offset, buf) = job.write();
-                self.write_flash(host, &mut [Request::Write { offset, buf }]).map_err(failed)
+                self.write_flash(host, &mut [flash_write(host, job.write())]).map_err(failed)
             }
             Job::FlushFlash(_) => {
                 count(&self.counters().flash_flushes, 1);

@@ -154,7 +154,7 @@ impl Opened {
             let done = match random.below(8) {
                 0 => device.write_through(&data, first * BLOCK),
                 1 => {
-                    let write = Request::Write { offset: first * BLOCK, buf: &data };
+                    let write = Request::write(&data, first * BLOCK);
                     device.run(&mut [write, Request::Flush]).into_iter().collect()
                 }
                 _ => device.write_at(&data, first * BLOCK),

@@ -266,6 +266,9 @@ impl Attached {
         let Attachment { base_offset, spread, span, .. } = self.attachment;
         let mut operation = timing.operation(kind, base_offset.wrapping_add(offset), len);
         operation.through = matches!(request, Request::WriteThrough { .. });
+        if let Request::Write { stream, .. } = request {
+            operation.stream = *stream;
+        }
         if spread != 1.0 || span != 1.0 {
             let stroke = timing.capacity() as f64 * span;
             let base = (base_offset % timing.capacity()) as f64;

@@ -328,7 +328,9 @@ impl FileDevice {
                 (Request::Write { .. }, Some(bounce)) => {
                     self.transfer(file, Memory::Write(&bounce.buffer), bounce.start)
                 }
-                (Request::Write { offset, buf }, None) => self.transfer(file, Memory::Write(buf), *offset),
+                (Request::Write { offset, buf, .. }, None) => {
+                    self.transfer(file, Memory::Write(buf), *offset)
+                }
                 _ => unreachable!("only transfers are passed here"),
             });
         }
@@ -363,7 +365,7 @@ impl FileDevice {
             Request::Read { offset, buf } if !self.is_aligned(buf.as_ptr(), *offset, buf.len()) => {
                 Some(Bounce::covering(*offset, buf.len(), self.block_size()))
             }
-            Request::Write { offset, buf } if !self.is_aligned(buf.as_ptr(), *offset, buf.len()) => {
+            Request::Write { offset, buf, .. } if !self.is_aligned(buf.as_ptr(), *offset, buf.len()) => {
                 let mut bounce = Bounce::covering(*offset, buf.len(), self.block_size());
                 debug_assert_eq!(
                     bounce.buffer.len(),
@@ -381,7 +383,7 @@ impl FileDevice {
     fn is_concurrent(&self, request: &Request<'_>) -> bool {
         match request {
             Request::Read { .. } => true,
-            Request::Write { offset, buf } => {
+            Request::Write { offset, buf, .. } => {
                 !self.is_in_zone(*offset) && self.is_range_aligned(*offset, buf.len())
             }
             _ => false,
@@ -508,10 +510,10 @@ impl FileDevice {
     fn carry_out(&self, request: &mut Request<'_>) -> Result<(), DeviceError> {
         match request {
             Request::Read { offset, buf } => self.read(buf, *offset),
-            Request::Write { offset, buf } if self.is_in_zone(*offset) => {
+            Request::Write { offset, buf, .. } if self.is_in_zone(*offset) => {
                 self.write_in_order(buf, *offset, false)
             }
-            Request::Write { offset, buf } => self.write(buf, *offset),
+            Request::Write { offset, buf, .. } => self.write(buf, *offset),
             Request::WriteThrough { offset, buf } if self.writes_through() => {
                 self.write_durably(buf, *offset)
             }

@@ -102,7 +102,7 @@ impl State {
     pub(super) fn write_behind(&mut self, offset: u64, buf: &[u8]) -> Result<(), DeviceErrorKind> {
         let Some(behind) = &mut self.behind else { return Ok(()) };
         behind.unflushed += 1;
-        behind.request(&mut Request::Write { offset, buf }).inspect_err(|_| self.plan.count(Operation::Write))
+        behind.request(&mut Request::write(buf, offset)).inspect_err(|_| self.plan.count(Operation::Write))
     }
 
     pub(super) fn discard_behind(&mut self, offset: u64, len: u64) -> Result<(), DeviceErrorKind> {

@@ -330,7 +330,7 @@ impl MemoryDevice {
                 // Under way when the power failed: the change joins the cache, and the cut decides what there
                 // is of it.
                 let _ = match request {
-                    Request::Write { offset, buf } | Request::WriteThrough { offset, buf } => {
+                    Request::Write { offset, buf, .. } | Request::WriteThrough { offset, buf } => {
                         state.write(*offset, buf, self.resizable)
                     }
                     Request::Append { zone, buf, .. } => state.append(*zone, buf).map(|_| ()),
@@ -345,7 +345,7 @@ impl MemoryDevice {
         }
         match request {
             Request::Read { offset, buf } => state.read(*offset, buf),
-            Request::Write { offset, buf } => state.checked_write(*offset, buf, self.resizable),
+            Request::Write { offset, buf, .. } => state.checked_write(*offset, buf, self.resizable),
             Request::WriteThrough { offset, buf } => {
                 state.checked_write(*offset, buf, self.resizable)?;
                 state.last_is_durable()

@@ -101,7 +101,7 @@ fn a_flush_covers_nothing_of_its_own_batch() {
         let device = MemoryDevice::new(2 * SECTOR_BYTES);
         write(&device, 0, 1, 1);
         let (offset, buf) = (SECTOR_BYTES, [2; SECTOR]);
-        let results = device.run(&mut [Request::Write { offset, buf: &buf }, Request::Flush]);
+        let results = device.run(&mut [Request::write(&buf, offset), Request::Flush]);
         assert!(results.iter().all(Result::is_ok));
         assert_eq!(device.unflushed(), 1);
         device.power_cut(seed);
@@ -118,10 +118,7 @@ fn power_that_fails_inside_a_batch_leaves_its_other_writes_in_doubt() {
         let device = MemoryDevice::new(2 * SECTOR_BYTES);
         device.power().crash_after(1);
         let (first, second) = ([1; SECTOR], [2; SECTOR]);
-        let results = device.run(&mut [
-            Request::Write { offset: 0, buf: &first },
-            Request::Write { offset: SECTOR_BYTES, buf: &second },
-        ]);
+        let results = device.run(&mut [Request::write(&first, 0), Request::write(&second, SECTOR_BYTES)]);
         assert!(results.iter().all(Result::is_err));
         device.power_cut(seed);
         seen.insert(sectors(&device));

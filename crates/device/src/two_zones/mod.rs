@@ -191,7 +191,7 @@ impl<D: Below> TwoZones<D> {
         }
         Some(match request {
             Request::Read { offset, buf } => Request::Read { offset: self.below(*offset), buf },
-            Request::Write { offset, buf } => Request::Write { offset: self.below(*offset), buf },
+            Request::Write { offset, buf, stream } => Request::write_in(*stream, buf, self.below(*offset)),
             Request::WriteThrough { offset, buf } => {
                 Request::WriteThrough { offset: self.below(*offset), buf }
             }
@@ -220,7 +220,7 @@ impl<D: Below> TwoZones<D> {
             Request::Write { .. } | Request::WriteThrough { .. } if !fits => {
                 Err(self.error(DeviceErrorKind::ZoneOrder, request))
             }
-            Request::Write { offset, buf } => self.write_area(buf, *offset),
+            Request::Write { offset, buf, .. } => self.write_area(buf, *offset),
             Request::WriteThrough { offset, buf } => {
                 self.write_area(buf, *offset)?;
                 self.flush()

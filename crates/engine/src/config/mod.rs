@@ -8,6 +8,8 @@ mod sizes;
 
 mod geometry;
 
+mod streams;
+
 mod zones;
 
 pub use choices::{Admission, Design, SyncMode};

@@ -210,8 +210,9 @@ impl<'t> World<'t> {
             let whose = Whose::Job(number);
             match step {
                 Step::Flash(kind, offset, len) => {
+                    let stream = self.tier.map_or(0, |tier| tier.geometry().stream_at(offset));
                     let (at, len) = self.on_flash(offset, len);
-                    self.submit(Which::Flash, kind, at, len, whose);
+                    self.submit_in(stream, Which::Flash, kind, at, len, whose);
                 }
                 Step::WriteHome(page) => {
                     self.counts.disk_pages_staged_out += 1;

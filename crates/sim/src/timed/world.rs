@@ -7,7 +7,7 @@
 //! 1. Every request of a client is answered once, by one of pool, staging memory, flash and disk.
 //! 2. A task waits for one thing at a time, and is woken once for it.
 
-use mezzanine_device::model::OperationKind;
+use mezzanine_device::model::{Operation, OperationKind};
 use mezzanine_engine::{FlashPage, Job, PageId, StageKind, SyncMode, Tier};
 use mezzanine_workload::Random;
 
@@ -265,10 +265,23 @@ impl<'t> World<'t> {
 
     /// Enters an operation of a drive; whoever waits for it is told when it is complete.
     pub(super) fn submit(&mut self, which: Which, kind: OperationKind, address: u64, len: u64, whose: Whose) {
+        self.submit_in(0, which, kind, address, len, whose);
+    }
+
+    /// The same, of a stream of the tier.
+    pub(super) fn submit_in(
+        &mut self,
+        stream: u8,
+        which: Which,
+        kind: OperationKind,
+        address: u64,
+        len: u64,
+        whose: Whose,
+    ) {
         let now = self.clock.now();
         let span = if which == Which::Disk { self.span } else { 1.0 };
         let drive = self.drive(which);
-        let operation = drive.operation(kind, address, len, span);
+        let operation = Operation { stream, ..drive.operation(kind, address, len, span) };
         let look = drive.submit(now, operation, whose);
         self.clock.enter(look.at, Event::Look(which, look.operation));
     }

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mezzanine_device::drive::{LosesPower, ModelClock};
 use mezzanine_device::memory::Spent;
-use mezzanine_device::model::{OperationKind, Timing as _};
+use mezzanine_device::model::{Operation, OperationKind, Timing as _};
 use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
 use mezzanine_ground::random::Random;
 
@@ -242,11 +242,11 @@ impl SsdDevice {
         }
         let done = match request {
             Request::Read { offset, buf } => self.read(inside, *offset, buf)?,
-            Request::Write { offset, buf } => self.write(inside, *offset, buf, false)?,
-            Request::WriteThrough { offset, buf } => self.write(inside, *offset, buf, true)?,
-            Request::Flush => self.enter(inside, OperationKind::Flush, 0, 0, false),
+            Request::Write { offset, buf, stream } => self.write(inside, *offset, buf, false, *stream)?,
+            Request::WriteThrough { offset, buf } => self.write(inside, *offset, buf, true, 0)?,
+            Request::Flush => self.enter(inside, Operation::FLUSH),
             Request::Discard { offset, len } => {
-                self.enter(inside, OperationKind::Discard, *offset, *len, false)
+                self.enter(inside, self.ssd.operation(OperationKind::Discard, *offset, *len))
             }
             Request::Append { .. } | Request::Reset { .. } | Request::Finish { .. } => {
                 return Err(DeviceErrorKind::Unsupported);
@@ -264,15 +264,13 @@ impl SsdDevice {
         Ok(done)
     }
 
-    fn enter(&self, inside: &mut Inside, kind: OperationKind, offset: u64, len: u64, through: bool) -> u64 {
+    fn enter(&self, inside: &mut Inside, operation: Operation) -> u64 {
         let Inside { state, recorder, now, .. } = inside;
-        let operation = self.ssd.operation(kind, offset, len);
-        let operation = mezzanine_device::model::Operation { through, ..operation };
         self.ssd.submit_recorded(state, recorder, *now, operation).max(*now)
     }
 
     fn read(&self, inside: &mut Inside, offset: u64, buf: &mut [u8]) -> Result<u64, DeviceErrorKind> {
-        let done = self.enter(inside, OperationKind::Read, offset, buf.len() as u64, false);
+        let done = self.enter(inside, self.ssd.operation(OperationKind::Read, offset, buf.len() as u64));
         for piece in self.pieces(offset, buf.len()) {
             let whole = self.unit(inside, piece.unit).map_err(|Unreadable| DeviceErrorKind::Io)?;
             buf[piece.in_buffer].copy_from_slice(&whole[piece.in_unit]);
@@ -287,6 +285,7 @@ impl SsdDevice {
         offset: u64,
         buf: &[u8],
         through: bool,
+        stream: u8,
     ) -> Result<u64, DeviceErrorKind> {
         let mut after = Vec::new();
         for piece in self.pieces(offset, buf.len()) {
@@ -305,7 +304,8 @@ impl SsdDevice {
         for (unit, whole) in after {
             inside.bytes.put(inside.version, unit, whole);
         }
-        let done = self.enter(inside, OperationKind::Write, offset, buf.len() as u64, through);
+        let operation = self.ssd.operation(OperationKind::Write, offset, buf.len() as u64);
+        let done = self.enter(inside, Operation { through, stream, ..operation });
         inside.bytes.sweep(&inside.recorder);
         Ok(done)
     }

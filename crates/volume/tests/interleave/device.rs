@@ -40,7 +40,7 @@ impl Scheduled {
                 }
                 Ok(())
             }
-            Request::Write { offset, buf } => {
+            Request::Write { offset, buf, .. } => {
                 for (index, part) in buf.chunks(PAGE).enumerate() {
                     between(index);
                     self.0.write_at(part, *offset + (index * PAGE) as u64)?;

@@ -24,7 +24,7 @@ pub(super) fn the_zones_behind_the_halves_are_shown_behind_the_area() {
     assert_eq!((bytes[511], bytes[512]), (0, 5));
     area.reset_zone(zone).unwrap();
     assert_eq!(area.zone_at(zone).unwrap().written, 0);
-    for request in [Request::Reset { zone: 0 }, Request::Write { offset: zone - 512, buf: &[0; 1024] }] {
+    for request in [Request::Reset { zone: 0 }, Request::write(&[0; 1024], zone - 512)] {
         assert_eq!(area.run_one(request).unwrap_err().kind(), DeviceErrorKind::ZoneOrder);
     }
     let beyond = area.write_at(&[0; 512], 6 * BLOCK).unwrap_err();

@@ -95,20 +95,18 @@ impl Server<'_> {
         let (flash, disk) = (&machine.flash, &machine.disk);
         let page_bytes = self.world.scenario.page_bytes() as u64;
         let (scenario, space) = (&self.world.scenario, self.world.scenario.space);
+        let geometry = self.tier.geometry();
+        let in_stream = |(offset, buf)| Request::write_in(geometry.stream_at(offset), buf, offset);
         let results = match &mut self.jobs[which].job {
             Job::WriteGroup(job) if scenario.zones.is_some() => {
                 let begun = job.zones_begun().map(|(zone, left)| ZoneBegun { zone, left });
                 vec![reset_and_write(&**flash, begun, job.writes())]
             }
             Job::WriteGroup(job) => {
-                let mut writes: Vec<_> =
-                    job.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();
+                let mut writes: Vec<_> = job.writes().map(in_stream).collect();
                 flash.run(&mut writes)
             }
-            Job::WriteSegment(job) => {
-                let (offset, buf) = job.write();
-                vec![flash.write_at(buf, offset)]
-            }
+            Job::WriteSegment(job) => vec![flash.run_one(in_stream(job.write()))],
             Job::FlushFlash(_) => vec![flash.flush()],
             Job::ReadFront(job) => {
                 let mut reads: Vec<_> =
@@ -122,7 +120,7 @@ impl Server<'_> {
                         let text = format!("a page of nobody goes to disk: {id:?}");
                         return Err(Stop::violated(Invariant::Versions, text));
                     };
-                    writes.push(Request::Write { offset: u64::from(place) * page_bytes, buf });
+                    writes.push(Request::write(buf, u64::from(place) * page_bytes));
                 }
                 disk.run(&mut writes)
             }

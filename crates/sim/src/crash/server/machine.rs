@@ -82,7 +82,7 @@ impl Server for Relations {
             .iter()
             .map(|(id, buf)| {
                 let place = self.space.place(id).expect("a page of nobody goes to disk");
-                Request::Write { offset: u64::from(place) * self.page_bytes, buf }
+                Request::write(buf, u64::from(place) * self.page_bytes)
             })
             .collect();
         let written = self.disk.run(&mut writes);

@@ -160,7 +160,7 @@ impl Device for HoledDevice {
             let offset = place.flatten().unwrap_or(0);
             moved.push(match request {
                 Request::Read { buf, .. } => Request::Read { offset, buf },
-                Request::Write { buf, .. } => Request::Write { offset, buf },
+                Request::Write { buf, stream, .. } => Request::write_in(*stream, buf, offset),
                 Request::Flush => Request::Flush,
                 Request::Discard { len, .. } => Request::Discard { offset, len: *len },
                 Request::WriteThrough { buf, .. } => Request::WriteThrough { offset, buf },
@@ -179,7 +179,7 @@ impl Device for HoledDevice {
         let Some(place) = self.on_disk(offset, len) else { return Err(self.lost(&request)) };
         self.inner.run_one(match request {
             Request::Read { buf, .. } => Request::Read { offset: place, buf },
-            Request::Write { buf, .. } => Request::Write { offset: place, buf },
+            Request::Write { buf, stream, .. } => Request::write_in(stream, buf, place),
             Request::Discard { len, .. } => Request::Discard { offset: place, len },
             Request::WriteThrough { buf, .. } => Request::WriteThrough { offset: place, buf },
             Request::Append { .. } | Request::Reset { .. } | Request::Finish { .. } => {
