@@ -12,9 +12,6 @@ const QUEUE: u8 = 1;
 const METADATA: u8 = 2;
 
 impl Geometry {
-    /// How many streams a drive has to tell apart for a tier.
-    pub const STREAMS: u8 = 3;
-
     /// The stream for what is written at this byte of flash: 0 of what changes rarely and for what others
     /// write to the drive, 1 of the queue, 2 of its metadata (segments; the journal and the slots of designs
     /// that write in place). A drive that has fewer keeps the last ones together.
