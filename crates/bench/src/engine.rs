@@ -11,6 +11,9 @@ use crate::host::MemoryHost;
 use crate::report::{Outcome, Row, Scale, median};
 use crate::timing::{PAGE, ROUNDS, Work, copies, ids};
 
+/// Threads that are many more than there are processors.
+const MANY_THREADS: usize = 32;
+
 pub(crate) fn run(scale: Scale, frames: u64) -> Outcome {
     let mut rows = lookups(scale, scale.pick(frames, 4096))?;
     rows.extend(stage_ins(scale)?);
@@ -86,12 +89,29 @@ fn stage_ins(scale: Scale) -> Outcome {
     let (first, second) = ids.split_at(ids.len() / 2);
     let two = both_threads(Work::StageIn, &host, [first, second]);
     host.settle()?;
+    let rounds = |threads| median((0..ROUNDS).map(|_| throughput(&host, &ids, threads)).collect());
+    let (few, many) = (rounds(2), rounds(MANY_THREADS));
+    host.settle()?;
     Ok(vec![
         Row::new("stage-in of 4 KiB, one thread", one, "ns").beside("memcpy and CRC-32C alone", copy),
         Row::new("stage-in without copy and checksum, one thread", one - copy, "ns"),
         Row::new("stage-in of 4 KiB, two threads", two, "ns each").beside("one thread", one),
         Row::new("stage-in of 4 KiB, two threads against one", 2.0 * one / two, "times"),
+        Row::new(format!("stage-in of 4 KiB, {MANY_THREADS} threads"), many / 1e6, "million/s")
+            .beside("two threads", few / 1e6),
     ])
+}
+
+/// Stage-ins a second of so many threads together, on as many processors as there are.
+fn throughput(host: &MemoryHost, ids: &[PageId], threads: usize) -> f64 {
+    let page = vec![0; PAGE];
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for part in ids.chunks(ids.len().div_ceil(threads)) {
+            scope.spawn(|| part.iter().for_each(|id| host.stage_in(id, &page)));
+        }
+    });
+    ids.len() as f64 / began.elapsed().as_secs_f64()
 }
 
 /// Nanoseconds of an operation of each thread while two run.

@@ -1,6 +1,6 @@
 //! A host without devices: the engine's own cost.
 
-use mezzanine_device::prefer_huge_pages;
+use mezzanine_device::{prefer_huge_pages, sleep_at_locks};
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
     Blank, Job, PageId, ReadError, ReadFlash, StageIn, StageKind, SyncState, Tier, TierConfig,
@@ -41,6 +41,7 @@ impl MemoryHost {
     fn over(config: &TierConfig, region: Blank, flash: Vec<u8>) -> Result<Self, Box<dyn Error>> {
         prefer_huge_pages(region.memory());
         let superblock = Superblock::new(&config.geometry()?, [1; 16], [2; 16]);
+        sleep_at_locks();
         let tier = Tier::recover(region, &superblock, 1, &mut Empty)?.tier;
         Ok(Self { tier, flash: Mutex::new(flash) })
     }
@@ -62,8 +63,9 @@ impl MemoryHost {
 
     pub(crate) fn stage_in(&self, id: &PageId, page: &[u8]) {
         while self.tier.stage_in(id, page, StageKind::Dirty, 0) == StageIn::Full {
+            // Whoever writes the groups may have no processor.
             if !self.step() {
-                std::hint::spin_loop();
+                std::thread::yield_now();
             }
         }
     }

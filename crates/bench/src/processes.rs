@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use mezzanine_device::SharedMemory;
+use mezzanine_device::{SharedMemory, sleep_at_locks};
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
     Blank, Design, Job, PageId, ReadError, ReadFlash, Region, StageIn, StageKind, Tier, TierConfig,
@@ -101,6 +101,7 @@ fn shared_tier(path: &Path, frames: u64) -> Result<Tier, Box<dyn Error>> {
     let geometry = config.geometry()?;
     let (memory, setup) = SharedMemory::create(path, geometry.region_bytes())?;
     let superblock = Superblock::new(&geometry, [1; 16], [2; 16]);
+    sleep_at_locks();
     let recovered = Tier::recover(Blank::fresh(Region::owning(memory)), &superblock, 1, &mut Nothing)?;
     recovered.tier.publish(&recovered.superblock);
     setup.share()?;
@@ -195,6 +196,7 @@ impl Drop for Process {
 
 /// The second process's whole life: a seed in, a figure out, until its input ends.
 pub(crate) fn second(second: &Second) -> Outcome {
+    sleep_at_locks();
     let tier = Tier::attach(Region::owning(SharedMemory::join(&second.region)?), 2)?;
     let time = Duration::from_millis(second.milliseconds);
     println!("ready");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mezzanine_device::{Device, DeviceError};
+use mezzanine_device::{Device, DeviceError, sleep_at_locks};
 use mezzanine_fragment::Health::Serving;
 use mezzanine_fragment::{Cache, Geometry, Statistics, WriteMode};
 
@@ -95,6 +95,7 @@ impl BlockCache {
         voucher: Option<Box<dyn Voucher>>,
     ) -> Result<Self, CachedError> {
         check(cache.geometry(), &*flash, &backing)?;
+        sleep_at_locks();
         let config = cache.geometry().config();
         // Marks never wait for a population, nor for the flush of a backing device.
         let flushing = config.map.as_ref().map_or(0, |_| backing.iter().flatten().count().min(FLUSHING_MAX));

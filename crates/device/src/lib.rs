@@ -30,6 +30,8 @@ mod huge_pages;
 
 mod null;
 
+mod sleeping;
+
 pub mod model;
 
 pub mod drive;
@@ -44,5 +46,6 @@ pub use memory::MemoryDevice;
 pub use model::Model;
 pub use null::NullDevice;
 pub use shared::{Setup, SharedMemory};
+pub use sleeping::sleep_at_locks;
 pub use two_zones::TwoZones;
 pub use zones::{Zone, Zones};

@@ -6,7 +6,7 @@
 
 use std::mem::offset_of;
 
-use mezzanine_ground::lock::SpinLock;
+use mezzanine_ground::lock::RegionLock;
 use mezzanine_ground::region::Word;
 
 use crate::checkpoint::request::Drain;
@@ -28,7 +28,7 @@ use crate::statistics::Counters;
 /// Positions, counters and latches. All zero in a new region.
 #[repr(C, align(64))]
 pub(crate) struct Control {
-    pub(crate) lock: SpinLock,
+    pub(crate) lock: RegionLock,
     /// Where pages are appended.
     pub(crate) append: Append,
     /// What is written with every page has a line of its own, and what everybody reads all the time another.

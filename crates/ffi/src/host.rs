@@ -7,7 +7,9 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use mezzanine_device::zones::write_pointer;
-use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, NullDevice, OpenOptions};
+use mezzanine_device::{
+    Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, NullDevice, OpenOptions, sleep_at_locks,
+};
 use mezzanine_engine::format::{
     FormatError, Superblock, SuperblockError, TierState, read_superblock, write_superblock,
 };
@@ -377,6 +379,7 @@ impl Host {
         if !planted::is(Bug::FlushesShared) {
             let _ = self.flash.flush_apart();
         }
+        sleep_at_locks();
         let tier = Tier::attach(self.region()?, owner).map_err(|error| match error {
             AttachError::Poisoned => Refusal::new("a process died while it changed the flash tier")
                 .hint("The server restarts and rebuilds the tier from flash."),

@@ -17,6 +17,7 @@
 //!    durably (`at_rest.rs`); the marker, which has said until then what the files were, says it no more.
 //! 8. The tier is published. From now on other processes of the server may use it.
 
+use mezzanine_device::sleep_at_locks;
 use mezzanine_engine::format::{
     ClusterName, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Sessions, Superblock, TierState,
     read_superblock, read_superblock_to_drain,
@@ -218,6 +219,7 @@ impl Host {
     /// If the device was not locked.
     pub fn start(&self, start: &Start) -> Result<Started, Refusal> {
         assert!(self.is_locked(), "a tier is judged only when nobody else changes it");
+        sleep_at_locks();
         let marker = Marker::read(&*self.marker)?;
         let start = &self.named(start, marker.as_ref());
         // One that never was in use is the wrong one, rather than one that has failed.

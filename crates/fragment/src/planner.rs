@@ -3,7 +3,7 @@
 //! Everything here changes under its lock, which is taken before a shard's. Foreground requests only try
 //! for it, to note a miss.
 
-use mezzanine_ground::lock::{Guard, SpinLock};
+use mezzanine_ground::lock::{Guard, RegionLock};
 use mezzanine_ground::region::{StateWord, Word, shared, states};
 
 use crate::cache::{Cache, OWNER};
@@ -47,7 +47,7 @@ pub(crate) struct Worker {
 /// Zero is: nothing was missed, and nobody populates.
 #[repr(C, align(64))]
 pub(crate) struct Planner {
-    lock: SpinLock,
+    lock: RegionLock,
     /// CLOCK's hand: the slot that it looks at next.
     pub(crate) hand: Small,
     /// How far it has gone since it last found a victim.

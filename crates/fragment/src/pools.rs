@@ -1,7 +1,7 @@
 //! What is handed out and given back: free slots, flights, memory for copies; and the queue of flights. All
 //! under one lock, which is taken last and held for a few steps.
 
-use mezzanine_ground::lock::{Guard, SpinLock};
+use mezzanine_ground::lock::{Guard, RegionLock};
 use mezzanine_ground::region::{Word, shared};
 
 use crate::cache::{Cache, OWNER};
@@ -13,7 +13,7 @@ use crate::validity::mask;
 /// Zero is: everything is free.
 #[repr(C, align(64))]
 pub(crate) struct Pools {
-    lock: SpinLock,
+    lock: RegionLock,
     free_slots: Link,
     /// Slots from here on were never used.
     fresh_slots: Small,

@@ -6,7 +6,7 @@
 //!
 //! A fragment's entry, its slot's descriptor and its flights change under the lock of its shard.
 
-use mezzanine_ground::lock::{Guard, SpinLock};
+use mezzanine_ground::lock::{Guard, RegionLock};
 
 use crate::cache::{Cache, OWNER};
 use crate::descriptor::{Descriptor, Recorded, SlotState};
@@ -21,7 +21,7 @@ const IN_CACHE: u32 = 1 << 31;
 /// A lock in a cache line of its own.
 #[repr(C, align(64))]
 pub(crate) struct Shard {
-    lock: SpinLock,
+    lock: RegionLock,
 }
 const _: () = assert!(size_of::<Shard>() == 64);
 

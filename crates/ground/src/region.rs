@@ -123,7 +123,7 @@ unsafe impl Shared for PageWord {}
 struct PageWord(PlainU64);
 
 /// Declares a type [`Shared`], as unsafe as to implement that by hand: the type is `repr(C)`, at most
-/// 64-aligned and made of `Word`, `StateWord`, the atomics of [`crate::interleave`] and `SpinLock` only, all
+/// 64-aligned and made of `Word`, `StateWord`, the atomics of [`crate::interleave`] and `RegionLock` only, all
 /// of which are valid when zero.
 #[macro_export]
 macro_rules! shared {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mezzanine_device::{Device, FileDevice, OpenOptions};
+use mezzanine_device::{Device, FileDevice, OpenOptions, sleep_at_locks};
 use mezzanine_engine::format::Nonce;
 use mezzanine_engine::{PageId, SyncMode, TierConfig};
 use mezzanine_ground::interleave::thread::{self, JoinHandle};
@@ -77,6 +77,7 @@ impl Volume {
         to_drain: bool,
         choose: impl FnOnce(&TierConfig) -> VolumeConfig,
     ) -> Result<Self, VolumeError> {
+        sleep_at_locks();
         let (host, opened) = open_tier(flash, to_drain, choose, None)?;
         let workers = host.workers;
         let registry = Registry { tier: Some(opened), next_number: 1 };

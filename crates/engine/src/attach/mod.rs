@@ -15,6 +15,7 @@ pub(crate) mod header;
 
 use std::fmt;
 
+use mezzanine_ground::lock::OWNER_MAX;
 use mezzanine_ground::region::Region;
 
 use crate::attach::header::Header;
@@ -77,13 +78,13 @@ impl fmt::Display for AttachError {
 
 impl std::error::Error for AttachError {}
 
-/// An owner number names a process in locks and jobs; two values mean something else there.
+/// An owner number names a process in locks and jobs; others mean something else there.
 pub(crate) fn check_owner(owner: u32) -> Result<(), ConfigError> {
-    if owner != 0 && owner != u32::MAX {
+    if (1..=OWNER_MAX).contains(&owner) {
         return Ok(());
     }
-    let advice = "give every process that uses the tier a number of its own, from 1 on";
-    Err(ConfigError::new("owner", format!("{owner} is reserved"), advice.into()))
+    let advice = format!("give every process that uses the tier a number of its own, from 1 to {OWNER_MAX}");
+    Err(ConfigError::new("owner", format!("{owner} is reserved"), advice))
 }
 
 impl Tier {

@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::sync::atomic::{Ordering, fence};
 
 use mezzanine_ground::interleave::{AtomicU32, AtomicU64};
-use mezzanine_ground::lock::{Guard, SpinLock};
+use mezzanine_ground::lock::{Guard, RegionLock};
 use mezzanine_ground::region::{Region, Word};
 
 use crate::config::Geometry;
@@ -75,7 +75,7 @@ pub(crate) fn is_lost(state: u32) -> bool {
 /// A shard's lock and the number that tells lookups, which take no lock, of changes.
 #[repr(C, align(64))]
 pub(crate) struct Shard {
-    lock: SpinLock,
+    lock: RegionLock,
     /// Odd while the lock's holder links or unlinks entries; one further after each step into or out of
     /// that.
     changing: Word,

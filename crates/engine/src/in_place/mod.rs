@@ -66,7 +66,7 @@ pub use slots::DiskMark;
 use slots::{SlotLayout, Slots};
 
 use mezzanine_ground::interleave::AtomicU32;
-use mezzanine_ground::lock::{Guard, SpinLock};
+use mezzanine_ground::lock::{Guard, RegionLock};
 use mezzanine_ground::region::{Region, State as _, Word, shared, states};
 use mezzanine_ground::replacement::{Order, PageKey};
 
@@ -103,7 +103,7 @@ const NEVER_WRITTEN: u32 = u32::MAX;
 /// Counts and ends of the lists below, and what is under way.
 #[repr(C, align(64))]
 pub(crate) struct Placed {
-    lock: SpinLock,
+    lock: RegionLock,
     _apart: AtomicU32,
     /// Homes in the list of free ones.
     pub(crate) free: Word,

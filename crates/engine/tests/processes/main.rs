@@ -98,6 +98,7 @@ fn child_process() {
         return;
     }
     let memory = SharedMemory::join(&directory.join("region")).unwrap();
+    mezzanine_device::sleep_at_locks();
     let tier = Tier::attach(Region::owning(memory), owner).unwrap();
     let files = Files::open(directory);
     let mut worker = Worker::new(&tier, &files, 1, owner, seed);
@@ -173,6 +174,7 @@ fn recover(directory: &Path) -> (Tier, Files) {
     let (memory, setup) = SharedMemory::create(&directory.join("region"), geometry.region_bytes()).unwrap();
     let found = read_superblock(&mut &files);
     let superblock = found.unwrap_or_else(|_| Superblock::new(&geometry, [7; 16], [9; 16]));
+    mezzanine_device::sleep_at_locks();
     let recovered = Tier::recover(Region::owning(memory), &superblock, SURVIVOR, &mut &files).unwrap();
     for (offset, bytes) in &recovered.writes {
         files.flash.write_all_at(bytes, *offset).unwrap();

@@ -21,7 +21,7 @@ mod marks;
 
 mod settle;
 
-use mezzanine_ground::lock::{Guard, SpinLock};
+use mezzanine_ground::lock::{Guard, RegionLock};
 use mezzanine_ground::region::{StateWord, Word, shared, states};
 
 use crate::cache::{Cache, OWNER};
@@ -94,7 +94,7 @@ shared!(VolumeFlushes);
 /// Zero is: nothing is unstable, and nothing was committed.
 #[repr(C, align(64))]
 pub(crate) struct MapControl {
-    lock: SpinLock,
+    lock: RegionLock,
     phase: StateWord<Phase>,
     /// The lists of blocks: that of commit `n` is the one of `n % 2`.
     first: [Link; 2],

@@ -47,7 +47,12 @@ pub fn spin() {
 
 /// Gives the processor away in a loop that waits for another thread.
 pub fn rest() {
-    if exploring() { shuttle::thread::yield_now() } else { std::thread::yield_now() }
+    rest_by(std::thread::yield_now);
+}
+
+/// The same, by something that takes longer; in an order that is no other wait.
+pub fn rest_by(wait: impl FnOnce()) {
+    if exploring() { shuttle::thread::yield_now() } else { wait() }
 }
 
 /// Takes a lock, whether a thread has panicked with it or not.
@@ -107,6 +112,11 @@ pub(crate) mod words {
     }
 
     atomics!(pub, AtomicU32(u32), AtomicU64(u64));
+
+    /// What the kernel can have threads sleep at.
+    pub fn futex_word(word: &AtomicU32) -> &std::sync::atomic::AtomicU32 {
+        &word.0
+    }
 }
 
 /// What threads of a host share.

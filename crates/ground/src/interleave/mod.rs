@@ -25,13 +25,15 @@ mod explored;
 mod locks;
 
 #[cfg(not(feature = "interleave"))]
-pub use plain::{AtomicU32, AtomicU64, spin, word_point};
+pub use plain::{AtomicU32, AtomicU64, futex_word, rest_by, spin, word_point};
 #[cfg(not(feature = "interleave"))]
 pub use plain::{exclusive, lock, now, rest, shared, sync, thread};
 
 #[cfg(feature = "interleave")]
-pub use explored::spin;
+pub use explored::words::futex_word;
 #[cfg(feature = "interleave")]
 pub use explored::words::{AtomicU32, AtomicU64, point as word_point};
 #[cfg(feature = "interleave")]
 pub use explored::{exclusive, explore, lock, now, over_the_engine, point, rest, shared, sync, thread};
+#[cfg(feature = "interleave")]
+pub use explored::{rest_by, spin};

@@ -24,9 +24,21 @@ pub fn spin() {
 /// Gives the processor away in a loop that waits for another thread.
 #[inline(always)]
 pub fn rest() {
+    rest_by(std::thread::yield_now);
+}
+
+/// The same, by something that takes longer.
+#[inline(always)]
+pub fn rest_by(wait: impl FnOnce()) {
     if !turns::wait() {
-        std::thread::yield_now();
+        wait();
     }
+}
+
+/// What the kernel can have threads sleep at.
+#[inline(always)]
+pub fn futex_word(word: &AtomicU32) -> &AtomicU32 {
+    word
 }
 
 /// Takes a lock whose holders may have to be let go on first. `attempt` tries, `block` waits in earnest.

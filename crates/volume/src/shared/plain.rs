@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU64 as QuietU64;
 
 use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use mezzanine_ground::lock::{Guard, SpinLock};
+use mezzanine_ground::lock::{Guard, RegionLock};
 use mezzanine_ground::region::State;
 
 /// The one process that uses a volume; as the owner of locks and of the tier's jobs.
@@ -48,7 +48,7 @@ pub(crate) use plain;
 impl Plain for AtomicBool {}
 impl Plain for AtomicU32 {}
 impl Plain for AtomicU64 {}
-impl Plain for SpinLock {}
+impl Plain for RegionLock {}
 impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// A word of something that is looked at and changed under a lock, or counted for statistics: no point of an
@@ -112,7 +112,7 @@ pub(crate) trait Kept: Sized {
 /// is taken, and put back before it is given back if it was changed.
 #[repr(C)]
 pub(crate) struct Record<V, const WORDS: usize> {
-    lock: SpinLock,
+    lock: RegionLock,
     words: [Quiet; WORDS],
     of: PhantomData<fn() -> V>,
 }
@@ -229,7 +229,7 @@ mod tests {
 
     fn record<V, const WORDS: usize>() -> Record<V, WORDS> {
         Record {
-            lock: SpinLock::default(),
+            lock: RegionLock::default(),
             words: [const { Quiet(QuietU64::new(0)) }; WORDS],
             of: PhantomData,
         }
