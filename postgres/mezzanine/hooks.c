@@ -254,6 +254,8 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 {
 	BlockNumber missing = 0;	/* blocks before the current one that the disk has */
 	uint64		here = 0;
+	MezzAtOnce	found[MAX_IO_COMBINE_LIMIT];
+	BlockNumber together = 0;	/* blocks that were read at once */
 
 	if (mezz_trace_is_on())
 		for (BlockNumber i = 0; i < nblocks; i++)
@@ -263,10 +265,37 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 		disk_read(reln, forknum, blocknum, buffers, nblocks);
 		return true;
 	}
+	if (nblocks > 1)
+	{
+		MezzFlashReads flash = mezz_flash_reads;
+
+		together = Min(nblocks, lengthof(found));
+		mezz_read_at_once(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum),
+						  (uint8_t *const *) buffers, together, found);
+		mezz_reads.flash_ns += mezz_flash_reads.ns - flash.ns;
+	}
 	for (BlockNumber i = 0; i < nblocks; i++)
 	{
 		MezzFlashReads flash = mezz_flash_reads;
 
+		if (i < together && found[i] != MEZZ_AT_ONCE_UNDECIDED)
+		{
+			if (found[i] == MEZZ_AT_ONCE_ON_DISK)
+			{
+				missing++;
+				mezz_reads.missed++;
+				continue;
+			}
+			here++;
+			if (found[i] == MEZZ_AT_ONCE_FROM_FLASH)
+				mezz_reads.flash++;
+			else
+				mezz_reads.memory++;
+			if (missing > 0)
+				disk_read(reln, forknum, blocknum + i - missing, buffers + i - missing, missing);
+			missing = 0;
+			continue;
+		}
 		switch (mezz_read_page(page_name(reln->smgr_rlocator.locator, forknum, blocknum + i), buffers[i]))
 		{
 			case MEZZ_FOUND_ON_DISK:

@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here; `tests/header.rs` sees to that.
  */
-#define MEZZ_FFI_VERSION 18
+#define MEZZ_FFI_VERSION 19
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -140,6 +140,28 @@ typedef enum MezzFound {
    */
   MEZZ_FOUND_UNKNOWN = 4,
 } MezzFound;
+
+/*
+ What became of one of several pages that were read at once.
+ */
+typedef enum MezzAtOnce {
+  /*
+   To be read by itself.
+   */
+  MEZZ_AT_ONCE_UNDECIDED = 0,
+  /*
+   It was copied to its buffer, from memory.
+   */
+  MEZZ_AT_ONCE_FROM_MEMORY = 1,
+  /*
+   It was read from flash.
+   */
+  MEZZ_AT_ONCE_FROM_FLASH = 2,
+  /*
+   The disk has it.
+   */
+  MEZZ_AT_ONCE_ON_DISK = 3,
+} MezzAtOnce;
 
 /*
  What pages a call is about.
@@ -936,6 +958,20 @@ bool mezz_offer(const struct MezzHost *host,
  `host` is from `mezz_open` and attached; `bytes` has a page's length and may be written.
  */
 enum MezzFound mezz_read(const struct MezzHost *host, struct MezzPage page, uint8_t *bytes);
+
+/*
+ Reads blocks of a fork from `page` on, as far as the tier has them: those on flash with one batch of
+ requests. What a buffer has of a page that was not read says nothing.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `buffers` and `found` have `count` elements, and each buffer a
+ page's length, which may be written and is no other's.
+ */
+void mezz_read_at_once(const struct MezzHost *host,
+                       struct MezzPage page,
+                       uint8_t *const *buffers,
+                       uintptr_t count,
+                       enum MezzAtOnce *found);
 
 /*
  Whether the tier has the page now.

@@ -31,6 +31,8 @@ pub mod work;
 
 pub mod pages;
 
+pub mod read_at_once;
+
 mod reread;
 
 pub mod inspect;

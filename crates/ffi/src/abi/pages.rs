@@ -2,9 +2,10 @@
 
 use std::slice;
 
-use mezzanine_engine::{Mark, SyncMode};
+use mezzanine_engine::{Mark, PageId, SyncMode};
 
 use crate::pages::{Found, Written};
+use crate::read_at_once::AtOnce;
 
 use super::names::{MezzPage, MezzScope};
 use super::{MezzHost, MezzMessage, tell, told};
@@ -37,6 +38,20 @@ pub enum MezzFound {
     Silent = 3,
     /// Flash does not give it back, and a read of the disk fails: it may be lost or on disk.
     Unknown = 4,
+}
+
+/// What became of one of several pages that were read at once.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzAtOnce {
+    /// To be read by itself.
+    Undecided = 0,
+    /// It was copied to its buffer, from memory.
+    FromMemory = 1,
+    /// It was read from flash.
+    FromFlash = 2,
+    /// The disk has it.
+    OnDisk = 3,
 }
 
 /// The last mark: read before it is looked up how old a page's changes are.
@@ -101,6 +116,43 @@ pub unsafe extern "C" fn mezz_read(host: &MezzHost, page: MezzPage, bytes: *mut 
         Found::Lost => MezzFound::Lost,
         Found::Silent => MezzFound::Silent,
         Found::Unknown => MezzFound::Unknown,
+    }
+}
+
+/// Reads blocks of a fork from `page` on, as far as the tier has them: those on flash with one batch of
+/// requests. What a buffer has of a page that was not read says nothing.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `buffers` and `found` have `count` elements, and each buffer a
+/// page's length, which may be written and is no other's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_read_at_once(
+    host: &MezzHost,
+    page: MezzPage,
+    buffers: *const *mut u8,
+    count: usize,
+    found: *mut MezzAtOnce,
+) {
+    let host = &host.0;
+    let page_size = host.geometry().page_size();
+    let ids: Vec<PageId> =
+        (0..count as u32).map(|number| MezzPage { block: page.block + number, ..page }.id()).collect();
+    // SAFETY: the caller's promise.
+    let buffers = unsafe { slice::from_raw_parts(buffers, count) };
+    let mut buffers: Vec<&mut [u8]> = buffers
+        .iter()
+        // SAFETY: the caller's promise.
+        .map(|buffer| unsafe { slice::from_raw_parts_mut(*buffer, page_size) })
+        .collect();
+    // SAFETY: the caller's promise.
+    let found = unsafe { slice::from_raw_parts_mut(found, count) };
+    for (found, at_once) in found.iter_mut().zip(host.read_at_once(&ids, &mut buffers)) {
+        *found = match at_once {
+            AtOnce::Undecided => MezzAtOnce::Undecided,
+            AtOnce::FromMemory => MezzAtOnce::FromMemory,
+            AtOnce::FromFlash => MezzAtOnce::FromFlash,
+            AtOnce::OnDisk => MezzAtOnce::OnDisk,
+        };
     }
 }
 

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use mezzanine_engine::{Admission, Design, LogPosition, Lookup, PageId, RedoPoint, SyncMode, given_up_page};
-use mezzanine_ffi::host::{DiskRead, Host, Server};
+use mezzanine_ffi::host::{DiskRead, FlashIo, Host, Server};
 use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::{Found, Written};
@@ -25,6 +25,8 @@ pub const PAGE: usize = 8192;
 /// What outlives a process: relations on disk, and the mark in the control file.
 #[derive(Default)]
 pub struct Disk {
+    /// How often flash was asked for something.
+    pub flash_reads: AtomicU32,
     pub pages: Mutex<BTreeMap<[u8; 20], Vec<u8>>>,
     pub syncs: AtomicU32,
     /// Pages that it does not take.
@@ -93,6 +95,10 @@ impl Server for Relations {
     }
 
     fn progressed(&self) {}
+
+    fn flash_begins(&self, io: FlashIo) {
+        self.0.flash_reads.fetch_add(u32::from(io == FlashIo::Read), Ordering::SeqCst);
+    }
 
     fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal> {
         *self.0.marked.lock().unwrap() = dirty;
