@@ -251,7 +251,7 @@ impl<'w> Server<'w> {
     }
 
     /// As a server does: half of the pages in a call for several, and what that leaves open by themselves.
-    fn read_tier(&self, id: &PageId, page: &mut [u8]) -> Found {
+    fn read_tier(&mut self, id: &PageId, page: &mut [u8]) -> Found {
         if id.relation_parts()[4] % 2 == 0 {
             match self.host().read_at_once(&[*id], &mut [&mut *page])[..] {
                 [AtOnce::FromMemory | AtOnce::FromFlash] => return Found::Here,
