@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32 as FutexWord, Ordering};
 use std::time::Duration;
 
-use crate::interleave::{AtomicU32, futex_word, rest_by, spin};
+use crate::interleave::{AtomicU32, rest, sleep_at, spin, wake_at};
 
 const FREE: u32 = 0;
 const POISONED: u32 = u32::MAX;
@@ -86,7 +86,7 @@ impl RegionLock {
                 return guard;
             }
             let Some(sleeping) = SLEEPING.get() else {
-                rest_by(std::thread::yield_now);
+                rest();
                 continue;
             };
             let seen = self.0.load(Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl RegionLock {
                 || self.0.compare_exchange(seen, marked, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             {
                 taken = owner | SLEEPERS;
-                rest_by(|| (sleeping.sleep)(futex_word(&self.0), marked, SLEEP));
+                sleep_at(&self.0, marked, |word| (sleeping.sleep)(word, marked, SLEEP));
             }
         }
     }
@@ -182,7 +182,7 @@ impl Guard<'_> {
 #[cold]
 fn wake(word: &AtomicU32, most: u32) {
     if let Some(sleeping) = SLEEPING.get() {
-        (sleeping.wake)(futex_word(word), most);
+        wake_at(word, most, |word| (sleeping.wake)(word, most));
     }
 }
 

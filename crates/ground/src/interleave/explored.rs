@@ -47,12 +47,7 @@ pub fn spin() {
 
 /// Gives the processor away in a loop that waits for another thread.
 pub fn rest() {
-    rest_by(std::thread::yield_now);
-}
-
-/// The same, by something that takes longer; in an order that is no other wait.
-pub fn rest_by(wait: impl FnOnce()) {
-    if exploring() { shuttle::thread::yield_now() } else { wait() }
+    if exploring() { shuttle::thread::yield_now() } else { std::thread::yield_now() }
 }
 
 /// Takes a lock, whether a thread has panicked with it or not.
@@ -113,9 +108,21 @@ pub(crate) mod words {
 
     atomics!(pub, AtomicU32(u32), AtomicU64(u64));
 
-    /// What the kernel can have threads sleep at.
-    pub fn futex_word(word: &AtomicU32) -> &std::sync::atomic::AtomicU32 {
-        &word.0
+    /// Sleeps by `sleep` as long as the word has this value, or less. In an order as long as nobody wakes the
+    /// thread: that a sleep has an end would hide that nobody does.
+    pub fn sleep_at(word: &AtomicU32, value: u32, sleep: impl FnOnce(&std::sync::atomic::AtomicU32)) {
+        match super::exploring() {
+            true => crate::interleave::locks::sleep_at(&word.0, value),
+            false => sleep(&word.0),
+        }
+    }
+
+    /// Wakes so many of those who sleep at the word, by `wake`; in an order those who slept first.
+    pub fn wake_at(word: &AtomicU32, most: u32, wake: impl FnOnce(&std::sync::atomic::AtomicU32)) {
+        match super::exploring() {
+            true => crate::interleave::locks::wake_at(&word.0, most),
+            false => wake(&word.0),
+        }
     }
 }
 

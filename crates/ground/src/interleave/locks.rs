@@ -3,8 +3,8 @@
 //! anywhere else the standard library's own wait.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{self, LockResult, PoisonError, TryLockError, TryLockResult};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::{self, Arc, LockResult, PoisonError, TryLockError, TryLockResult};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -39,6 +39,55 @@ impl Sleepers {
             let sleepers = std::mem::take(&mut *self.all());
             sleepers.into_iter().for_each(Waker::wake);
         }
+    }
+}
+
+/// A thread of an order that sleeps at a word.
+struct AtWord {
+    word: usize,
+    waker: Waker,
+    is_woken: Arc<AtomicBool>,
+}
+
+static AT_WORDS: sync::Mutex<Vec<AtWord>> = sync::Mutex::new(Vec::new());
+
+fn at_words() -> sync::MutexGuard<'static, Vec<AtWord>> {
+    AT_WORDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sleeps until somebody wakes the thread, if the word has this value.
+pub(super) fn sleep_at(word: &AtomicU32, value: u32) {
+    let is_woken = Arc::new(AtomicBool::new(false));
+    let mut sleeps = false;
+    // No other thread of the order runs between the look at the word and the sleep.
+    shuttle::future::block_on(std::future::poll_fn(|context| {
+        if is_woken.load(Relaxed) || !sleeps && word.load(Relaxed) != value {
+            return Poll::Ready(());
+        }
+        sleeps = true;
+        at_words().retain(|other| !Arc::ptr_eq(&other.is_woken, &is_woken));
+        at_words().push(AtWord {
+            word: std::ptr::from_ref(word).addr(),
+            waker: context.waker().clone(),
+            is_woken: Arc::clone(&is_woken),
+        });
+        Poll::Pending
+    }));
+}
+
+/// Wakes so many who sleep at the word, the first ones.
+pub(super) fn wake_at(word: &AtomicU32, most: u32) {
+    if std::thread::panicking() {
+        return;
+    }
+    for _ in 0..most {
+        let mut all = at_words();
+        let word = std::ptr::from_ref(word).addr();
+        let Some(number) = all.iter().position(|at| at.word == word) else { return };
+        let at = all.remove(number);
+        drop(all);
+        at.is_woken.store(true, Relaxed);
+        at.waker.wake();
     }
 }
 

@@ -25,15 +25,13 @@ mod explored;
 mod locks;
 
 #[cfg(not(feature = "interleave"))]
-pub use plain::{AtomicU32, AtomicU64, futex_word, rest_by, spin, word_point};
+pub use plain::{AtomicU32, AtomicU64, sleep_at, spin, wake_at, word_point};
 #[cfg(not(feature = "interleave"))]
 pub use plain::{exclusive, lock, now, rest, shared, sync, thread};
 
 #[cfg(feature = "interleave")]
-pub use explored::words::futex_word;
+pub use explored::spin;
 #[cfg(feature = "interleave")]
-pub use explored::words::{AtomicU32, AtomicU64, point as word_point};
+pub use explored::words::{AtomicU32, AtomicU64, point as word_point, sleep_at, wake_at};
 #[cfg(feature = "interleave")]
 pub use explored::{exclusive, explore, lock, now, over_the_engine, point, rest, shared, sync, thread};
-#[cfg(feature = "interleave")]
-pub use explored::{rest_by, spin};

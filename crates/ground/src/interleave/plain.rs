@@ -24,21 +24,23 @@ pub fn spin() {
 /// Gives the processor away in a loop that waits for another thread.
 #[inline(always)]
 pub fn rest() {
-    rest_by(std::thread::yield_now);
-}
-
-/// The same, by something that takes longer.
-#[inline(always)]
-pub fn rest_by(wait: impl FnOnce()) {
     if !turns::wait() {
-        wait();
+        std::thread::yield_now();
     }
 }
 
-/// What the kernel can have threads sleep at.
+/// Sleeps by `sleep` as long as the word has this value, or less.
 #[inline(always)]
-pub fn futex_word(word: &AtomicU32) -> &AtomicU32 {
-    word
+pub fn sleep_at(word: &AtomicU32, _value: u32, sleep: impl FnOnce(&AtomicU32)) {
+    if !turns::wait() {
+        sleep(word);
+    }
+}
+
+/// Wakes so many of those who sleep at the word, by `wake`.
+#[inline(always)]
+pub fn wake_at(word: &AtomicU32, _most: u32, wake: impl FnOnce(&AtomicU32)) {
+    wake(word);
 }
 
 /// Takes a lock whose holders may have to be let go on first. `attempt` tries, `block` waits in earnest.
