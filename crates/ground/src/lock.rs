@@ -188,6 +188,8 @@ fn wake(word: &AtomicU32, most: u32) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
