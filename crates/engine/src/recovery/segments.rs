@@ -179,7 +179,7 @@ impl Scan<'_, '_> {
             let read = self.read_whole(offset, &mut bits, whole);
             bits.truncate(len);
             if read == Ok(true) {
-                self.report.referenced += tier.adopt_references(header, &bits);
+                tier.adopt_references(header, &bits, &mut self.report.referenced);
             }
         }
     }
