@@ -357,6 +357,9 @@ mezzanine_ground::planted_bugs! {
         /// A tier that was formatted in an older version of the format has its metadata segments where this build
         /// would lay them out: it is to be drained, and what it holds is not found.
         OlderLayoutForgotten,
+        /// The records of metadata segments are read one after the other. Nothing is lost, but a recovery waits
+        /// for each of them.
+        SegmentsReadAlone,
         /// Every metadata segment takes along the reference bits of the same frames. Nothing is lost but second
         /// chances after a crash.
         ReferencesOfOneShare,
