@@ -4,13 +4,14 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use mezzanine_engine::{DrainScope, DrainState, IdRange, Lookup, PageId, TierConfig};
+use mezzanine_engine::{DrainScope, DrainState, Geometry, IdRange, Lookup, PageId, TierConfig};
 
 use crate::host::MemoryHost;
 use crate::recovery;
 use crate::report::{Outcome, Row, Scale, median};
 
 const PAGE: u32 = 8192;
+const SMALL_PAGE: u32 = 4096;
 const DATABASE: u32 = 5;
 const OTHER_DATABASE: u32 = 6;
 const TABLESPACE: u32 = 1663;
@@ -70,7 +71,9 @@ pub(crate) fn run(scale: Scale, gib: &[u64], measured_gib: u64, drops: u64, dire
 
 fn computed(config: &TierConfig, size: &str) -> Outcome {
     let geometry = config.geometry()?;
-    let (region, flash) = (geometry.region_bytes() as f64, geometry.flash_bytes() as f64);
+    let region = geometry.region_bytes() as f64;
+    let small = TierConfig::for_flash_bytes(SMALL_PAGE, geometry.flash_bytes()).geometry()?;
+    let share = |geometry: &Geometry, bytes: u64| bytes as f64 / geometry.flash_bytes() as f64 * 100.0;
     Ok(vec![
         Row::new(format!("{size}: memory, computed"), region / f64::from(1 << 20), "MiB"),
         Row::new(
@@ -80,7 +83,22 @@ fn computed(config: &TierConfig, size: &str) -> Outcome {
         ),
         Row::new(
             format!("{size}: metadata segments, computed"),
-            geometry.metadata_bytes() as f64 / flash * 100.0,
+            share(&geometry, geometry.metadata_bytes()),
+            "% of flash",
+        ),
+        Row::new(
+            format!("{size}: metadata segments with pages of 4 KiB, computed"),
+            share(&small, small.metadata_bytes()),
+            "% of flash",
+        ),
+        Row::new(
+            format!("{size}: group summaries, computed"),
+            share(&geometry, geometry.summary_bytes()),
+            "% of flash",
+        ),
+        Row::new(
+            format!("{size}: group summaries with pages of 4 KiB, computed"),
+            share(&small, small.summary_bytes()),
             "% of flash",
         ),
     ])

@@ -119,7 +119,7 @@ pub use checkpoint::request::{DrainScope, Mark};
 pub use checkpoint::{DrainBusy, DrainState, DrainTicket};
 pub use config::{
     Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,
-    PolicyParameters, STAGING_GROUPS_MAX, SyncMode, TierConfig, TierZones,
+    PolicyParameters, STAGING_GROUPS_MAX, SegmentLayout, SyncMode, TierConfig, TierZones,
 };
 pub use core::Tier;
 pub use directory::second_touch::SecondTouch;

@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use mezzanine_device::zones::write_pointer;
 use mezzanine_device::{
-    Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, NullDevice, OpenOptions, sleep_at_locks,
+    Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, NullDevice, OpenOptions, Request,
+    sleep_at_locks,
 };
 use mezzanine_engine::format::{
     FormatError, Superblock, SuperblockError, TierState, read_superblock, write_superblock,
@@ -155,6 +156,14 @@ pub(crate) struct Flash<'d>(pub(crate) &'d dyn Device);
 impl ReadFlash for Flash<'_> {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         self.0.read_at_or_zero(bytes, offset).map(|_| ()).map_err(|error| ReadError(error.to_string()))
+    }
+
+    /// What lies behind the end of the device fails here, and is zeros when it is asked for by itself.
+    fn read_many(&mut self, reads: &mut [(u64, Vec<u8>)]) -> Vec<Result<(), ReadError>> {
+        let mut requests: Vec<Request<'_>> =
+            reads.iter_mut().map(|(offset, buf)| Request::Read { offset: *offset, buf }).collect();
+        let results = self.0.run(&mut requests);
+        results.into_iter().map(|result| result.map_err(|error| ReadError(error.to_string()))).collect()
     }
 
     fn write_pointer(&mut self, offset: u64) -> Option<u64> {

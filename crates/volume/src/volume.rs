@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mezzanine_device::{Device, FileDevice, OpenOptions, sleep_at_locks};
 use mezzanine_engine::format::Nonce;
-use mezzanine_engine::{PageId, SyncMode, TierConfig};
+use mezzanine_engine::{PageId, SegmentLayout, SyncMode, TierConfig};
 use mezzanine_ground::interleave::thread::{self, JoinHandle};
 use mezzanine_trace::{Op, Written as Recorded};
 
@@ -330,6 +330,7 @@ impl Volume {
         self.local.host().map(|host| TierConfig {
             sync_mode: host.tier.sync_mode(),
             frames: host.tier.frames(),
+            segments: SegmentLayout::default(),
             ..host.tier.geometry().config().clone()
         })
     }

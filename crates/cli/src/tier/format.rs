@@ -10,7 +10,7 @@ use mezzanine_report::facts;
 use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind, largest_on_zones};
 use serde::Serialize;
 
-use super::inspect::{TierZonesFound, design, queue, remembered};
+use super::inspect::{TierZonesFound, design, flash_needed, queue, remembered};
 use super::open::{Flash, open_failure};
 use crate::failure::{Failure, chain};
 
@@ -131,6 +131,8 @@ struct Formatted {
     flash: String,
     flash_bytes: u64,
     metadata_bytes: u64,
+    /// Of the frames, what summaries of full groups take.
+    summary_bytes: u64,
     page_bytes: u32,
     frames: u64,
     /// Frames up to which the queue can grow.
@@ -289,6 +291,7 @@ fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: boo
         flash: args.flash.display().to_string(),
         flash_bytes: geometry.flash_bytes(),
         metadata_bytes: geometry.metadata_bytes(),
+        summary_bytes: geometry.summary_bytes(),
         page_bytes: config.page_size,
         frames: config.frames,
         frames_max: geometry.frames_max(),
@@ -307,10 +310,7 @@ fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: boo
     }
     let f = &formatted;
     let mut lines = vec![
-        (
-            "flash",
-            format!("{}, {} ({} of it metadata)", f.flash, Size(f.flash_bytes), Size(f.metadata_bytes)),
-        ),
+        ("flash", format!("{}, {}", f.flash, flash_needed(f.flash_bytes, f.metadata_bytes, f.summary_bytes))),
         ("queue", queue(f.frames, f.frames_max, f.page_bytes, f.group_pages)),
     ];
     lines.extend(f.zones.iter().map(|zones| ("zones", zones.to_string())));

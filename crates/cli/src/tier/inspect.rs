@@ -50,6 +50,8 @@ struct Inspection {
     group_pages: u32,
     flash_bytes: u64,
     metadata_bytes: u64,
+    /// Of the frames, what summaries of full groups take.
+    summary_bytes: u64,
     memory_bytes: u64,
     memory_bytes_per_frame: f64,
     /// Of a tier that is written zone by zone.
@@ -169,6 +171,7 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
         group_pages: config.group_pages,
         flash_bytes: geometry.flash_bytes(),
         metadata_bytes: geometry.metadata_bytes(),
+        summary_bytes: geometry.summary_bytes(),
         memory_bytes: geometry.region_bytes() as u64,
         memory_bytes_per_frame: geometry.bytes_per_frame(),
         zones: TierZonesFound::of(&geometry),
@@ -188,6 +191,15 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
         postgresql: postgres::cluster(&superblock, &recovered.tier),
     };
     if json { output::json(&inspection) } else { output::print(&text(&inspection, superblock.state)) }
+}
+
+/// What the tier takes of flash, in words.
+pub(crate) fn flash_needed(bytes: u64, metadata_bytes: u64, summary_bytes: u64) -> String {
+    let summaries = match summary_bytes {
+        0 => String::new(),
+        bytes => format!(", {} group summaries", Size(bytes)),
+    };
+    format!("{} ({} of it metadata segments{summaries})", Size(bytes), Size(metadata_bytes))
 }
 
 /// The queue in words.
@@ -237,7 +249,7 @@ fn text(i: &Inspection, state: TierState) -> String {
     ];
     lines.extend(i.zones.iter().map(|zones| ("zones", zones.to_string())));
     lines.extend([
-        ("flash needed", format!("{} ({} of it metadata)", Size(i.flash_bytes), Size(i.metadata_bytes))),
+        ("flash needed", flash_needed(i.flash_bytes, i.metadata_bytes, i.summary_bytes)),
         (
             "memory needed",
             format!(

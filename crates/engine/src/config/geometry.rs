@@ -166,7 +166,21 @@ impl Geometry {
         }
     }
 
-    /// Bytes of flash taken by metadata segments.
+    /// Bytes of flash taken by the summaries of groups if all groups are full. Of a queue they lie among its
+    /// frames.
+    pub fn summary_bytes(&self) -> u64 {
+        match &self.journal {
+            Some(journal) => journal.groups * journal.summary_bytes,
+            None if self.placed.is_some() => 0,
+            None => {
+                self.frames_max() / self.group_frames
+                    * self.summary_frames()
+                    * u64::from(self.config.page_size)
+            }
+        }
+    }
+
+    /// Bytes of flash taken by metadata segments, or by the slot directory.
     pub fn metadata_bytes(&self) -> u64 {
         self.segment_slots * self.segment_bytes
     }

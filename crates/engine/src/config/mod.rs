@@ -4,6 +4,8 @@ use crate::designs;
 
 mod choices;
 
+mod segment_layout;
+
 mod sizes;
 
 mod geometry;
@@ -16,6 +18,7 @@ pub use choices::{Admission, Design, SyncMode};
 pub use geometry::Geometry;
 pub(crate) use geometry::{PROBES, PlacedGeometry, SlotGeometry, probes_asked};
 pub use mezzanine_ground::config::{ConfigError, FRAMES_MAX};
+pub use segment_layout::SegmentLayout;
 pub(crate) use sizes::lost_max;
 pub use zones::TierZones;
 
@@ -78,6 +81,8 @@ pub struct TierConfig {
     pub remembered_pages: Option<u64>,
     /// The zones that the tier lies on, if the flash device has some.
     pub zones: Option<TierZones>,
+    /// How metadata segments of the queue are laid out: of a new tier as the default says.
+    pub segments: SegmentLayout,
 }
 
 /// Parameters of designs that write in place, each for the designs that it names. `None` is the default.
@@ -127,6 +132,7 @@ impl TierConfig {
             returning_only: false,
             remembered_pages: None,
             zones: None,
+            segments: SegmentLayout::default(),
         }
     }
 

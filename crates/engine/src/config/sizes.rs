@@ -5,7 +5,6 @@ use super::geometry::{Journal, SEGMENTS_OFFSET};
 use super::{ConfigError, FRAMES_MAX, Geometry, PlacedGeometry, RESERVED_GROUPS, SlotGeometry, TierConfig};
 use crate::designs::{self, InPlace};
 use crate::format::{RECORD_BYTES, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES};
-use crate::groups::references::share_frames;
 use crate::layout::Layout;
 
 /// How many pages of so many places may be lost at a time (`unreadable`).
@@ -36,12 +35,12 @@ impl TierConfig {
             return self.placed_geometry(design, summary_frames, records_max);
         }
         let zones = self.zone_geometry(summary_frames, group_frames)?;
-        let segment_records = 2 * u64::from(self.segment_frames) + u64::from(records_max) + 1;
+        let segment_records = self.segments.records(self.segment_frames.into()) + u64::from(records_max) + 1;
         let records_end =
             (SEGMENT_HEADER_BYTES as u64 + segment_records * RECORD_BYTES as u64).next_multiple_of(4096);
         // Room for the reference bits whatever the design, which may change from one opening to the next.
         let frames_max = self.frames_max.max(self.frames);
-        let share_bytes = share_frames(frames_max) / 8;
+        let share_bytes = self.segments.share_frames(frames_max, self.segment_frames.into()) / 8;
         let segment_bytes = records_end + share_bytes.next_multiple_of(4096);
         let segment_frames = u64::from(self.segment_frames);
         let staging_groups = u64::from(self.staging_groups);

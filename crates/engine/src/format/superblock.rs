@@ -16,7 +16,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, put_at};
 
 use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible, version_of};
 use crate::bounds::Bound;
-use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig, TierZones};
+use crate::config::{Admission, Design, Geometry, SegmentLayout, SyncMode, TierConfig, TierZones};
 use crate::groups::ring::Ring;
 use crate::ids::{Position, Sequence};
 use crate::planted::{self, Bug};
@@ -268,6 +268,7 @@ impl Superblock {
         let TierZones { mut zone_bytes, mut capacity_bytes } =
             config.zones.unwrap_or(TierZones { zone_bytes: 0, capacity_bytes: 0 });
         let mut dirty_percent = config.policy.dirty_percent.map_or(0, |percent| percent + 1);
+        let mut segments = config.segments.code();
         visitor.always(0, SUPERBLOCK_MAGIC);
         visitor.always(8, FORMAT_VERSION);
         visitor.field(12, &mut state);
@@ -319,8 +320,15 @@ impl Superblock {
         visitor.field(1320, &mut capacity_bytes);
         // Zero in tiers of earlier builds.
         visitor.field(1328, &mut self.drained_epoch);
+        // Zero in versions 2 and 3, whose layout that is.
+        visitor.field(1332, &mut segments);
         config.zones = (zone_bytes != 0).then_some(TierZones { zone_bytes, capacity_bytes });
         config.policy.dirty_percent = dirty_percent.checked_sub(1);
+        config.segments =
+            SegmentLayout::from_code(segments).ok_or_else(|| unknown("layout of metadata segments"))?;
+        if planted::is(Bug::OlderLayoutForgotten) {
+            config.segments = SegmentLayout::default();
+        }
         self.state = TierState::from_code(state).ok_or_else(|| unknown("state"))?;
         config.design = Design::from_code(design).ok_or_else(|| unknown("design"))?;
         config.admission = Admission::from_code(admission).ok_or_else(|| unknown("admission"))?;

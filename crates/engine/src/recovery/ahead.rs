@@ -1,5 +1,6 @@
 //! What recovery will ask for is read together, as far as it can be told: the next groups lie where full ones
-//! would, or, where syncs have ended them early, close by; the metadata segments each in its slot. A device
+//! would, or, where syncs have ended them early, close by; the metadata segments each in its slot, headers first,
+//! and then their records, some segments at a time. A device
 //! answers many reads at once nearly as fast as one, and a long read nearly as fast as a short one.
 //!
 //! Reading ahead decides nothing. A read that is asked for finds the bytes here or goes to the device, once
@@ -9,10 +10,14 @@
 use std::collections::HashMap;
 
 use super::Scan;
-use crate::format::SUMMARY_MAGIC;
+use crate::format::{SUMMARY_MAGIC, SegmentHeader};
+use crate::planted::{self, Bug};
 
 /// Places that are read together at most.
 pub(super) const TOGETHER_MAX: usize = 32;
+
+/// Bytes of metadata segments that are read together at most: enough for every channel of a drive.
+const SEGMENT_BYTES_TOGETHER: usize = 8 << 20;
 
 /// Bytes that are kept at most. Of a longer chain of groups the rest is read once more.
 const KEPT_BYTES_MAX: usize = 16 << 20;
@@ -80,4 +85,50 @@ impl Scan<'_, '_> {
             }
         }
     }
+
+    /// Of these segments so many that are read together, each with one request: the first, and more as long as
+    /// they are not too many bytes.
+    pub(super) fn together<'h>(&self, segments: &'h [SegmentHeader]) -> &'h [SegmentHeader] {
+        if planted::is(Bug::SegmentsReadAlone) {
+            return &segments[..1];
+        }
+        let mut bytes = 0;
+        let more = segments.iter().take(TOGETHER_MAX).take_while(|header| {
+            bytes += padded(header.records_bytes());
+            bytes <= SEGMENT_BYTES_TOGETHER
+        });
+        &segments[..more.count().max(1).min(segments.len())]
+    }
+
+    /// Reads the records of these segments together.
+    pub(super) fn read_records_ahead(&mut self, segments: &[SegmentHeader]) {
+        let reads = segments.iter().map(|header| (self.records_at(header), padded(header.records_bytes())));
+        let reads = reads.filter(|(offset, _)| !self.ahead.has(*offset)).collect();
+        self.read_each_ahead(reads);
+    }
+
+    /// Reads the reference bits of these segments together.
+    pub(super) fn read_references_ahead(&mut self, segments: &[SegmentHeader]) {
+        let reads =
+            segments.iter().map(|header| (self.references_at(header), padded(header.share_bytes() as u64)));
+        let reads = reads.collect();
+        self.read_each_ahead(reads);
+    }
+
+    fn read_each_ahead(&mut self, reads: Vec<(u64, usize)>) {
+        if reads.len() < 2 {
+            return;
+        }
+        let mut reads: Vec<(u64, Vec<u8>)> =
+            reads.into_iter().map(|(offset, len)| (offset, vec![0; len])).collect();
+        let results = self.flash.read_many(&mut reads);
+        self.report.bytes_read += reads.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+        let read = reads.into_iter().zip(results).filter(|(_, result)| result.is_ok());
+        self.ahead.kept.extend(read.map(|(read, _)| read));
+    }
+}
+
+/// Bytes are read in whole blocks.
+pub(super) fn padded(bytes: u64) -> usize {
+    (bytes as usize).next_multiple_of(4096)
 }

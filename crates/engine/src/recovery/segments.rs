@@ -1,5 +1,6 @@
 //! Metadata segments: found, read, and their records applied to the directory.
 
+use super::ahead::{TOGETHER_MAX, padded};
 use super::{Chain, Found, RecoveryError, Scan, damaged};
 use crate::core::Tier;
 use crate::directory::GroupHead;
@@ -110,10 +111,20 @@ impl Scan<'_, '_> {
             && header.first_sequence < header.end_sequence
     }
 
+    /// Byte offset on flash of a segment's records.
+    pub(super) fn records_at(&self, header: &SegmentHeader) -> u64 {
+        self.geometry.segment_offset(header.number) + SEGMENT_HEADER_BYTES as u64
+    }
+
+    /// Byte offset on flash of a segment's reference bits.
+    pub(super) fn references_at(&self, header: &SegmentHeader) -> u64 {
+        self.geometry.segment_offset(header.number) + header.records_end()
+    }
+
     /// A segment's records, if they match their checksum.
     pub(super) fn records(&mut self, header: &SegmentHeader) -> Result<Option<Vec<u8>>, RecoveryError> {
-        let mut bytes = vec![0; (header.records_bytes() as usize).next_multiple_of(4096)];
-        let offset = self.geometry.segment_offset(header.number) + SEGMENT_HEADER_BYTES as u64;
+        let mut bytes = vec![0; padded(header.records_bytes())];
+        let offset = self.records_at(header);
         let len = header.records_bytes() as usize;
         let is_whole = |bytes: &[u8]| {
             crc32c::crc32c(&bytes[..len]) == header.records_checksum || planted::is(Bug::TornSegmentUsed)
@@ -137,7 +148,14 @@ impl Scan<'_, '_> {
             return Ok(());
         };
         let mut at: Option<Chain> = None;
-        for header in &segments[first..] {
+        let (mut rest, mut ahead) = (&segments[first..], 0);
+        while let [header, after @ ..] = rest {
+            if ahead == 0 {
+                let together = self.together(rest);
+                ahead = together.len();
+                self.read_records_ahead(together);
+            }
+            (rest, ahead) = (after, ahead - 1);
             let starts = Chain {
                 sequence: header.first_sequence,
                 position: header.first_position,
@@ -167,19 +185,23 @@ impl Scan<'_, '_> {
         if self.geometry.share_bytes() == 0 {
             return;
         }
-        for header in &segments[segments.len().saturating_sub(self.geometry.shares() as usize)..] {
-            if header.share_bytes() > self.geometry.share_bytes() {
-                continue;
+        let newest = &segments[segments.len().saturating_sub(self.geometry.shares() as usize)..];
+        let share_bytes = self.geometry.share_bytes();
+        let fitting: Vec<SegmentHeader> =
+            newest.iter().filter(|header| header.share_bytes() <= share_bytes).cloned().collect();
+        for (index, header) in fitting.iter().enumerate() {
+            if index % TOGETHER_MAX == 0 {
+                self.read_references_ahead(&fitting[index..fitting.len().min(index + TOGETHER_MAX)]);
             }
-            let mut bits = vec![0; header.share_bytes().next_multiple_of(4096)];
-            let offset = self.geometry.segment_offset(header.number) + header.records_end();
+            let mut bits = vec![0; padded(header.share_bytes() as u64)];
+            let offset = self.references_at(header);
             let len = header.share_bytes();
             // They are hints: what cannot be read is done without.
             let whole = |bits: &[u8]| crc32c::crc32c(&bits[..len]) == header.share_checksum;
             let read = self.read_whole(offset, &mut bits, whole);
             bits.truncate(len);
             if read == Ok(true) {
-                self.report.referenced += tier.adopt_references(header, &bits);
+                tier.adopt_references(header, &bits, &mut self.report.referenced);
             }
         }
     }

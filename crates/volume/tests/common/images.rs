@@ -14,8 +14,16 @@ pub struct Image {
     pub sidecar: Vec<u8>,
 }
 
-/// The kinds of tiers of version 2.
-pub const VERSION_2: [&str; 3] = ["version-2-queue", "version-2-in-place", "version-2-slots"];
+/// The older versions of the format, and the kinds of tiers that each has.
+pub const OLDER: [(u32, [&str; 3]); 2] = [
+    (2, ["version-2-queue", "version-2-in-place", "version-2-slots"]),
+    (3, ["version-3-queue", "version-3-in-place", "version-3-slots"]),
+];
+
+/// Every image, with its version.
+pub fn older() -> impl Iterator<Item = (u32, &'static str)> {
+    OLDER.into_iter().flat_map(|(version, names)| names.map(|name| (version, name)))
+}
 
 impl Image {
     pub fn of(name: &str) -> Self {

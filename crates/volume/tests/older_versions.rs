@@ -1,4 +1,4 @@
-//! Tiers in version 2 of the format: they can be drained, and nothing else is done with them.
+//! Tiers in older versions of the format: they can be drained, and nothing else is done with them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::images::{Image, VERSION_2};
+use common::images::{Image, older};
 use common::{Backing, config};
 use mezzanine_device::Device;
 use mezzanine_device::memory::{MemoryDevice, Power};
@@ -32,8 +32,12 @@ impl World {
         let backing = Backing { disk, ..Backing::new("a") };
         backing.sidecar.replace(&image.sidecar).unwrap();
         let config = match name {
-            "version-2-queue" => config(Design::FaceGsc, Admission::Both, SyncMode::Durable, 0),
-            "version-2-in-place" => config(Design::Lc, Admission::Both, SyncMode::Durable, 0),
+            "version-2-queue" | "version-3-queue" => {
+                config(Design::FaceGsc, Admission::Both, SyncMode::Durable, 0)
+            }
+            "version-2-in-place" | "version-3-in-place" => {
+                config(Design::Lc, Admission::Both, SyncMode::Durable, 0)
+            }
             _ => config(Design::Tac, Admission::Both, SyncMode::Through, 0),
         };
         Self { power, flash, backing, config }
@@ -61,13 +65,13 @@ impl ReadFlash for Flash<'_> {
 
 #[test]
 fn it_is_not_used_and_not_formatted_over() {
-    for name in VERSION_2 {
+    for (version, name) in older() {
         let world = World::new(name);
         let before = world.state();
         let used = Volume::open(world.flash.clone(), world.config.clone()).map(drop).unwrap_err();
         let formatted = Volume::format(&*world.flash, &world.config, false).unwrap_err();
         for error in [used, formatted] {
-            assert_eq!(error.kind(), VolumeErrorKind::OlderFormat { version: 2 }, "{name}: {error}");
+            assert_eq!(error.kind(), VolumeErrorKind::OlderFormat { version }, "{name}: {error}");
             assert!(error.to_string().contains("mezz tier drain"), "{name}: {error}");
         }
         assert!(world.state() == before, "{name}: something changed");
@@ -76,7 +80,7 @@ fn it_is_not_used_and_not_formatted_over() {
 
 #[test]
 fn it_is_drained_and_is_of_this_version_then() {
-    for name in VERSION_2 {
+    for (_, name) in older() {
         let world = World::new(name);
         world.drain().unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(world.backing.disk.image() == Image::contents(), "{name}: the file is not complete");
@@ -88,7 +92,7 @@ fn it_is_drained_and_is_of_this_version_then() {
 
 #[test]
 fn it_is_drained_after_a_power_cut_at_any_operation_of_draining() {
-    for name in VERSION_2 {
+    for (_, name) in older() {
         let world = World::new(name);
         let before = world.power.operations();
         world.drain().unwrap();
