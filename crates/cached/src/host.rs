@@ -93,13 +93,13 @@ impl BlockCache {
         voucher: Option<Box<dyn Voucher>>,
     ) -> Result<Self, CachedError> {
         check(cache.geometry(), &*flash, &backing)?;
-        let cache = if settings.sizing { sized(cache)? } else { cache };
         let config = cache.geometry().config();
         // Marks never wait for a population, nor for the flush of a backing device, of which the map may ask
         // for one of each volume at a time.
         let flushing = config.map.as_ref().map_or(0, |_| backing.iter().flatten().count());
         let threads = config.population_workers + settings.copy_threads.max(1) + flushing as u32;
         let volumes = config.volumes.iter().map(|_| VolumeCounters::default()).collect();
+        let cache = if settings.sizing { sized(cache)? } else { cache };
         let shared = Arc::new(Shared {
             cache,
             flash,

@@ -159,7 +159,7 @@ fn the_marks_of_a_batch_are_those_of_one_commit() {
         let between = (0..REQUESTS as u64).map(|number| SLOTS * FRAGMENT + number % 32 * BLOCK as u64);
         let offsets = std::iter::once(0).chain(between).chain((1..SLOTS).map(|one| one * FRAGMENT));
         let buf = &[round as u8; BLOCK];
-        let mut batch: Vec<_> = offsets.map(|offset| Request::Write { offset, buf }).collect();
+        let mut batch: Vec<_> = offsets.map(|offset| Request::WriteThrough { offset, buf }).collect();
         device.run(&mut batch).into_iter().for_each(Result::unwrap);
         let commits = cache.engine().marks_durable() - before;
         println!("round {round}: {commits} commits");

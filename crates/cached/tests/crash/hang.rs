@@ -114,8 +114,8 @@ fn what_waits_in_vain_when_the_cache_is_closed_fails_and_was_not_sent() {
             let buf = &[8; BLOCK as usize];
             let mut read = [1; BLOCK as usize];
             let mut batch = [
-                Request::Write { offset: far, buf },
-                Request::Write { offset: 0, buf },
+                Request::WriteThrough { offset: far, buf },
+                Request::WriteThrough { offset: 0, buf },
                 Request::Read { offset: 2 * far, buf: &mut read },
                 Request::Flush,
             ];
