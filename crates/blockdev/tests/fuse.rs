@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use mezzanine_blockdev::fuse::{FuseFile, FuseOptions};
 use mezzanine_device::memory::{Fault, Injection, Operation};
@@ -111,7 +112,7 @@ fn a_file_that_is_closed_under_its_users_fails_them_and_leaves_the_device_alone(
     let Some((device, mut shown, path, _scratch)) = shown(FuseOptions::default()) else { return };
     let file = open(&path);
     file.write_all_at(&[1; 512], 0).unwrap();
-    shown.close().unwrap();
+    shown.close(Duration::from_secs(10)).unwrap();
     assert!(!path.exists());
     assert_eq!(file.write_at(&[2; 512], 0).unwrap_err().raw_os_error(), Some(5));
     assert_eq!(file.read_at(&mut [0; 512], 0).unwrap_err().raw_os_error(), Some(5));
@@ -123,7 +124,7 @@ fn a_file_that_is_closed_under_its_users_fails_them_and_leaves_the_device_alone(
     let begun = std::time::Instant::now();
     while Arc::strong_count(&device) > 1 {
         assert!(begun.elapsed().as_secs() < 10, "a thread has the device still");
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

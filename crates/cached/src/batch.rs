@@ -7,6 +7,7 @@ use mezzanine_fragment::{FlushToken, WriteToken};
 
 use crate::host::Shared;
 use crate::latency::Served;
+use crate::marks::Waited;
 use crate::read::{Wanted, divide};
 use crate::statistics::{add, count};
 
@@ -50,6 +51,8 @@ impl Shared {
                 Err(error) => done.results[number] = Err(error),
             }
         }
+        // Nobody was told before of the marks that they need, so that they are those of one commit.
+        self.offer_work();
         for left in self.read_cached(wanted) {
             let served = &mut done.served[left.request];
             *served = if *served == Some(Served::Cache) { Some(Served::Both) } else { *served };
@@ -58,9 +61,12 @@ impl Shared {
         // One wait for all: the mark that is durable last.
         let mark = done.tokens.iter().map(|(_, token)| token.waits_for()).max().unwrap_or(0);
         let (before, waited) = (self.cache.marks_durable(), self.wait_for_mark(mark));
-        if waited {
+        if waited != Waited::No {
             let waiting = done.tokens.iter().filter(|(_, token)| token.waits_for() > before);
             add(&self.volumes[volume].writes_waited, waiting.count() as u64);
+        }
+        if waited == Waited::InVain {
+            self.refuse_unmarked(volume, &mut backing, &mut done);
         }
         self.run_backing(volume, backing, &mut done);
         for (number, token) in done.tokens.drain(..) {
@@ -128,6 +134,16 @@ impl Shared {
         Ok(Some(request))
     }
 
+    /// Takes out what must not be sent, since its mark is not durable and nobody waits for it any more.
+    fn refuse_unmarked(&self, volume: usize, backing: &mut Vec<(usize, Request<'_>)>, done: &mut Batch) {
+        for (number, _) in done.tokens.iter().filter(|(_, token)| !self.may_be_sent(token.waits_for())) {
+            let Some(at) = backing.iter().position(|(of, _)| of == number) else { continue };
+            let (_, request) = backing.swap_remove(at);
+            let range = request.range().unwrap_or_default();
+            done.results[*number] = Err(self.unmarked(volume, request.operation(), range));
+        }
+    }
+
     fn run_backing(&self, volume: usize, backing: Vec<(usize, Request<'_>)>, done: &mut Batch) {
         if backing.is_empty() {
             return;
@@ -149,5 +165,81 @@ impl Shared {
                 done.results[number] = result;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use mezzanine_device::{Device, MemoryDevice};
+    use mezzanine_fragment::Stage;
+    use mezzanine_fragment::format::Superblock;
+
+    use crate::{BlockCache, ReadMap, Settings, Voucher};
+
+    struct Paper;
+
+    impl Voucher for Paper {
+        fn revoke(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const FRAGMENT: u64 = 128 << 10;
+
+    fn wait(what: &str, mut done: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !done() {
+            assert!(begun.elapsed() < Duration::from_secs(120), "{what} does not come");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// A cache of one slot, which is full and settled, and whose threads sleep for an hour.
+    fn asleep() -> BlockCache {
+        let layout = Superblock::new([1; 16], 64 << 20, FRAGMENT).unwrap().layout;
+        let bytes = layout.data_offset + FRAGMENT;
+        let disk = Arc::new(MemoryDevice::new(2 * FRAGMENT));
+        let superblock = Superblock::new([1; 16], bytes, FRAGMENT).unwrap();
+        let superblock = superblock.with_volume([2; 16], "disk", disk.len(), [0; 64]).unwrap();
+        let mut config = superblock.opened().config();
+        config.throttle.stages = [(1, 1), (1, 1), (0, 3_600_000)].map(|(free_percent, period_ms)| Stage {
+            workers: 8,
+            miss_percent: 0,
+            free_percent,
+            period_ms,
+        });
+        config.map.as_mut().unwrap().settle_ms = 12;
+        let flash = Arc::new(MemoryDevice::new(bytes));
+        let map = ReadMap::read(config.geometry().unwrap(), &*flash).unwrap();
+        let (disks, paper) = (vec![Some(disk as Arc<dyn Device>)], Some(Box::new(Paper) as _));
+        let cache = BlockCache::recover(map, flash, disks, Settings::default(), paper).unwrap();
+        cache.volume(0).unwrap().read_at(&mut [0; 4096], 0).unwrap();
+        wait("a settled fragment", || {
+            let found = cache.statistics().engine;
+            found.settled > 0 && found.unstable == 0
+        });
+        let threads = cache.engine().geometry().config().population_workers + 2 + 1;
+        wait("sleep", || cache.shared().parking.idle_and_told().0 == threads as usize);
+        cache
+    }
+
+    #[test]
+    fn nobody_is_told_of_a_mark_before_all_of_a_batch_have_begun() {
+        let cache = asleep();
+        let shared = cache.shared();
+        let told = || shared.parking.idle_and_told().1;
+        let (before, work) = (told(), shared.cache.work());
+        let token = shared.write_begin(0, 0, &[7; 4096]).unwrap();
+        assert!(token.as_ref().unwrap().waits_for() > shared.cache.marks_durable());
+        assert!(shared.cache.work() > work && told() == before, "there is work, and nobody has heard of it");
+        shared.offer_work();
+        assert!(told() > work);
+        wait("the mark", || shared.may_be_sent(token.as_ref().unwrap().waits_for()));
+        shared.end(token, &Ok(()));
     }
 }

@@ -18,6 +18,8 @@ pub enum CachedErrorKind {
     Threads,
     /// The map of the cache device cannot be used.
     Map,
+    /// There is no estimate of other sizes for this geometry.
+    Sizing,
     /// A device has failed.
     Device,
 }

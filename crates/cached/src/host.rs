@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use mezzanine_device::{Device, DeviceError, sleep_at_locks};
 use mezzanine_fragment::Health::Serving;
-use mezzanine_fragment::{Cache, Geometry, Statistics, WriteMode};
+use mezzanine_fragment::{Cache, Geometry, Sizing, SizingConfig, SizingTable, Statistics, WriteMode};
 
 use crate::error::{CachedError, CachedErrorKind};
 use crate::health::{CacheHealth, Health};
@@ -24,8 +24,6 @@ use crate::voucher::Voucher;
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// How often who waits for that is told how far it is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
-/// Threads that may be in the flush of a backing device which the map asks for, beside all others, at most.
-const FLUSHING_MAX: usize = 16;
 
 /// One cache device and the backing devices of its volumes. Clones are the same cache; its threads end with
 /// the last clone and the last [`CachedVolume`].
@@ -97,10 +95,12 @@ impl BlockCache {
         check(cache.geometry(), &*flash, &backing)?;
         sleep_at_locks();
         let config = cache.geometry().config();
-        // Marks never wait for a population, nor for the flush of a backing device.
-        let flushing = config.map.as_ref().map_or(0, |_| backing.iter().flatten().count().min(FLUSHING_MAX));
+        // Marks never wait for a population, nor for the flush of a backing device, of which the map may ask
+        // for one of each volume at a time.
+        let flushing = config.map.as_ref().map_or(0, |_| backing.iter().flatten().count());
         let threads = config.population_workers + settings.copy_threads.max(1) + flushing as u32;
         let volumes = config.volumes.iter().map(|_| VolumeCounters::default()).collect();
+        let cache = if settings.sizing { sized(cache)? } else { cache };
         let shared = Arc::new(Shared {
             cache,
             flash,
@@ -167,6 +167,13 @@ impl BlockCache {
         }
     }
 
+    /// How the cache does, and how it would do at other sizes, of the last one to two hours or since it was
+    /// opened: what came before is not known. None without [`Settings::sizing`], and of a cache that
+    /// populates nothing.
+    pub fn sizing_table(&self) -> Option<SizingTable> {
+        self.shared().cache.sizing_table()
+    }
+
     /// What becomes of writes now.
     pub fn write_mode(&self) -> WriteMode {
         self.shared().cache.write_mode()
@@ -216,26 +223,26 @@ impl BlockCache {
     /// further. Others may go on writing.
     pub fn drain(&self, within: Duration, go_on: impl FnMut(u64) -> bool) -> Drained {
         let copies = |found: &Statistics| found.copy_blocks_used;
-        self.catch_up(within, go_on, copies, |drained| drained.copies_left == 0)
+        self.catch_up(until(within), go_on, copies, |drained| drained.copies_left == 0)
     }
 
-    /// Waits until `is_done`, for as long as the cache device is used.
+    /// Waits until `is_done`, for as long as the cache device is used and it is not `late`.
     pub(crate) fn catch_up(
         &self,
-        within: Duration,
+        mut late: impl FnMut() -> bool,
         mut go_on: impl FnMut(u64) -> bool,
         left: impl Fn(&Statistics) -> u64,
         is_done: impl Fn(&Drained) -> bool,
     ) -> Drained {
         let shared = self.shared();
-        let (deadline, mut told) = (Instant::now() + within, Instant::now());
+        let mut told = Instant::now();
         loop {
             let is_used = !shared.health.is_lost() && shared.cache.health() == Serving;
             let is_quiet = shared.under_way.load(Ordering::SeqCst) == 0;
             let is_whole = shared.has_map() && is_used && is_quiet && shared.cache.is_settled();
             let found = shared.cache.statistics();
             let drained = Drained { copies_left: found.copy_blocks_used, is_whole };
-            if is_done(&drained) || !is_used || Instant::now() >= deadline {
+            if is_done(&drained) || !is_used || late() {
                 return drained;
             }
             if told.elapsed() >= TELL_EVERY {
@@ -247,6 +254,12 @@ impl BlockCache {
             thread::sleep(LOOK_EVERY);
         }
     }
+}
+
+/// Says when a time is over.
+pub(crate) fn until(within: Duration) -> impl FnMut() -> bool {
+    let begun = Instant::now();
+    move || begun.elapsed() >= within
 }
 
 impl Shared {
@@ -287,6 +300,20 @@ impl Drop for Running {
             let _ = thread.join();
         }
     }
+}
+
+/// The same cache, which estimates how it would do at other sizes. Without workers there is nothing to be
+/// estimated: no size would have anything.
+fn sized(cache: Cache) -> Result<Cache, CachedError> {
+    let geometry = cache.geometry();
+    if geometry.config().population_workers == 0 {
+        return Ok(cache);
+    }
+    let sizing = Sizing::new(geometry, &SizingConfig::of(geometry)).map_err(|error| {
+        let next = "start it without an estimate of other sizes";
+        CachedError::new(CachedErrorKind::Sizing, "the cache".to_owned(), error.to_string(), next)
+    })?;
+    Ok(cache.with_sizing(sizing))
 }
 
 pub(crate) fn check(

@@ -36,12 +36,13 @@
 //!    less than it had acknowledged, so it is not used again ([`Health::Lost`]).
 //! 4. *Ends are bounded.* Threads end with the last handle, each after the request that it is in. One that a
 //!    device does not give back is waited for no longer than [`Settings::end_within`]; it keeps what it
-//!    stands on until it ends.
+//!    stands on until it ends. A write that waits for its mark when a cache was closed fails, unsent.
 //! 5. *A map is vouched for.* A write waits until the mark of its fragment is durable, if it needs one (the
 //!    engine's invariant 10), so a map counts after a crash as well, as long as a [`Voucher`] says so. Who
 //!    opens a cache ([`BlockCache::recover`]) has noted before, durably, that it is in use, and by which
 //!    opening. When the cache device does not take a mark the voucher is revoked, durably, and then nothing
-//!    waits for marks any more. While that is refused, writes that need a mark wait.
+//!    waits for marks any more. While that is refused, writes that need a mark wait, for as long as the cache
+//!    is open.
 //! 6. *Without a voucher* no write waits, and the map counts after an orderly end alone: when
 //!    [`BlockCache::close`] has said that it is whole, and nothing comes after it.
 
@@ -66,6 +67,8 @@ mod latency;
 mod statistics;
 
 mod pace;
+
+mod patience;
 
 mod marks;
 

@@ -9,7 +9,8 @@ use mezzanine_fragment::format::{FormatError, MAP_BLOCK_BYTES};
 use mezzanine_fragment::{Cache, Geometry, Recovered, Recovery, Statistics};
 
 use crate::error::{CachedError, CachedErrorKind};
-use crate::host::{BlockCache, Drained};
+use crate::host::{BlockCache, Drained, until};
+use crate::patience::Patience;
 use crate::settings::Settings;
 use crate::voucher::Voucher;
 
@@ -63,7 +64,9 @@ impl BlockCache {
         // Nobody has a volume yet. Records that contradict one another are written over meanwhile.
         let shared = cache.shared();
         let reached = || shared.cache.marks_durable() >= found.waits_for;
-        cache.catch_up(within, |_| true, |found| found.copy_blocks_used, |_| reached());
+        let mut patience = Patience::new(within);
+        let late = || patience.is_over();
+        cache.catch_up(late, |_| true, |found| found.copy_blocks_used, |_| reached());
         if !reached() {
             shared.give_up("the cache device has not made durable what was read of its map");
             if !shared.marks.are_void() {
@@ -77,9 +80,17 @@ impl BlockCache {
         Ok(cache)
     }
 
+    /// Has writes and discards that wait for a mark fail, and those that would wait: they are not sent. For
+    /// who ends a cache whose cache device does not take the marks, and whose voucher cannot be revoked, and
+    /// has no more time. How many there were is counted (`writes_unmarked`).
+    pub fn end_waits(&self) {
+        self.shared().marks.end_waits();
+    }
+
     /// Brings the map to its end: lets no request in any more, waits for those under way, populates nothing,
     /// writes what is on its way, and says whether the map is whole then. It takes so long at most; `go_on`
-    /// as of [`BlockCache::drain`]. Requests that come later fail.
+    /// as of [`BlockCache::drain`]. Requests that come later fail, and so do those that wait for a mark by
+    /// then ([`BlockCache::end_waits`]).
     pub fn close(&self, within: Duration, go_on: impl FnMut(u64) -> bool) -> Drained {
         let shared = self.shared();
         // Before it is looked at what is on its way: nothing follows that could change what the map says.
@@ -90,10 +101,12 @@ impl BlockCache {
         shared.offer_work();
         let left = |found: &Statistics| found.copy_blocks_used.max(found.unstable);
         let has_map = shared.has_map();
-        self.catch_up(within, go_on, left, |drained| match has_map {
+        let drained = self.catch_up(until(within), go_on, left, |drained| match has_map {
             true => drained.is_whole,
             false => drained.copies_left == 0,
-        })
+        });
+        self.end_waits();
+        drained
     }
 }
 

@@ -8,7 +8,8 @@
 //!      └──────────── nobody vouches from the beginning      waiting) ───────────┘
 //! ```
 //!
-//! A void map counts after an orderly end at most, so nothing waits for it.
+//! A void map counts after an orderly end at most, so nothing waits for it. A write that still waits when the
+//! cache ends fails ([`Marks::end_waits`]): it was not sent, so its mark is not needed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -16,10 +17,12 @@ use std::time::{Duration, Instant};
 
 use crate::host::Shared;
 use crate::latency::Served;
+use crate::patience::{Patience, STEP_MAX};
 use crate::voucher::Voucher;
 
 /// How often who waits looks by itself: whoever makes marks durable says so.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const _: () = assert!(LOOK_AGAIN.as_nanos() < STEP_MAX.as_nanos());
 /// How long after a voucher could not be revoked that is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -40,6 +43,8 @@ pub(crate) struct Marks {
     /// Nothing vouches for the map.
     is_void: AtomicBool,
     waiting: AtomicU64,
+    /// Nobody waits any more: what has no mark is not sent.
+    waits_ended: AtomicBool,
     /// For those that wait.
     changed: Condvar,
     quiet: Mutex<()>,
@@ -74,9 +79,19 @@ impl Marks {
     /// A mark may have become durable.
     pub(crate) fn look(&self) {
         if self.waiting() > 0 {
-            drop(self.quiet());
-            self.changed.notify_all();
+            self.tell_all();
         }
+    }
+
+    fn tell_all(&self) {
+        drop(self.quiet());
+        self.changed.notify_all();
+    }
+
+    /// Has those that wait fail, and those that would.
+    pub(crate) fn end_waits(&self) {
+        self.waits_ended.store(true, SeqCst);
+        self.tell_all();
     }
 
     fn quiet(&self) -> MutexGuard<'_, ()> {
@@ -121,19 +136,40 @@ impl Marks {
     }
 }
 
+/// What waiting for a mark has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// The write may be sent, and had not to wait.
+    No,
+    /// It may be sent now.
+    Yes,
+    /// The cache ends, and the mark is not durable: it must not be sent.
+    InVain,
+}
+
 impl Shared {
-    /// Returns when a write with this mark may be sent (the engine's invariant 10): whether it had to
-    /// wait.
-    pub(crate) fn wait_for_mark(&self, mark: u64) -> bool {
-        let marks = &self.marks;
-        if mark <= self.cache.marks_durable() || marks.are_void() {
-            return false;
+    /// Whether a write with this mark may be sent (the engine's invariant 10).
+    pub(crate) fn may_be_sent(&self, mark: u64) -> bool {
+        mark <= self.cache.marks_durable() || self.marks.are_void()
+    }
+
+    /// Returns when a write with this mark may be sent, or when nobody waits any more.
+    pub(crate) fn wait_for_mark(&self, mark: u64) -> Waited {
+        if self.may_be_sent(mark) {
+            return Waited::No;
         }
-        let since = Instant::now();
+        let (marks, since) = (&self.marks, Instant::now());
         marks.waiting.fetch_add(1, SeqCst);
-        while mark > self.cache.marks_durable() && !marks.are_void() {
-            let late = since.elapsed() >= self.mark_within;
-            if late {
+        let mut patience = Patience::new(self.mark_within);
+        let waited = loop {
+            if self.may_be_sent(mark) {
+                break Waited::Yes;
+            }
+            if marks.waits_ended.load(SeqCst) {
+                break Waited::InVain;
+            }
+            // A process that was stopped has not looked, and the cache device may have answered meanwhile.
+            if patience.is_over() {
                 let reason =
                     format!("the cache device has not made a mark durable in {:?}", self.mark_within);
                 self.give_up(&reason);
@@ -142,14 +178,14 @@ impl Shared {
             } else {
                 let quiet = marks.quiet();
                 // What became durable before is seen, and what does later is told.
-                if mark > self.cache.marks_durable() && !marks.are_void() {
+                if !self.may_be_sent(mark) && !marks.waits_ended.load(SeqCst) {
                     drop(marks.changed.wait_timeout(quiet, LOOK_AGAIN));
                 }
             }
-        }
+        };
         marks.waiting.fetch_sub(1, SeqCst);
         self.latencies.record(Served::Mark, since);
-        true
+        waited
     }
 
     /// Gives the map up: nothing of the cache is used any more, and as soon as that is certain after a crash
@@ -163,7 +199,6 @@ impl Shared {
             return;
         }
         self.cache.go_offline();
-        drop(marks.quiet());
-        marks.changed.notify_all();
+        marks.tell_all();
     }
 }

@@ -58,6 +58,12 @@ impl Parking {
         }
     }
 
+    /// Threads that sleep, and the engine's number of work that one of them was last told of.
+    #[cfg(test)]
+    pub(crate) fn idle_and_told(&self) -> (usize, u64) {
+        (self.idle.load(SeqCst), self.told.load(SeqCst))
+    }
+
     /// A thread has found a job: there may be more.
     pub(crate) fn found_one(&self) {
         if self.idle.load(SeqCst) > 0 {

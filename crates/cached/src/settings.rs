@@ -15,10 +15,13 @@ pub struct Settings {
     /// How long they do.
     pub suspended_for: Duration,
     /// How long a write waits for its mark before the map is given up, so that a cache device that hangs
-    /// holds nobody up for longer.
+    /// holds nobody up for longer. Time in which the process was stopped does not count.
     pub mark_within: Duration,
     /// How long the end waits for threads that are in a device's request.
     pub end_within: Duration,
+    /// Whether the cache estimates how it would do at other sizes
+    /// ([`BlockCache::sizing_table`](crate::BlockCache::sizing_table)). That takes a MiB of memory at most.
+    pub sizing: bool,
 }
 
 impl Default for Settings {
@@ -30,6 +33,7 @@ impl Default for Settings {
             suspended_for: Duration::from_secs(1),
             mark_within: Duration::from_secs(5),
             end_within: Duration::from_secs(10),
+            sizing: false,
         }
     }
 }

@@ -58,6 +58,9 @@ counters! {
     flushes,
     /// Writes that were durable when they were answered.
     writes_durable,
+    /// Writes and discards that still waited for a mark when the cache was closed: they failed, and were not
+    /// sent.
+    writes_unmarked,
 }
 
 counters! {

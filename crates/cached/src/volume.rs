@@ -10,6 +10,7 @@ use mezzanine_fragment::{DeviceError as Refused, FlushToken, WriteToken};
 
 use crate::host::{Running, Shared};
 use crate::latency::Served;
+use crate::marks::Waited;
 use crate::statistics::{add, count};
 
 /// A backing device with the cache before it. It is as long as the backing device was when it was made part
@@ -107,7 +108,8 @@ impl Shared {
     fn write(&self, volume: usize, offset: u64, buf: &[u8], durable: bool) -> Result<(), DeviceError> {
         let since = Instant::now();
         let token = self.write_begin(volume, offset, buf)?;
-        self.wait_for(&token, volume);
+        self.offer_work();
+        let token = self.wait_for(token, volume, "write", (offset, buf.len() as u64))?;
         let backing = self.backing(volume);
         let result = if durable {
             count(&self.counters.writes_durable);
@@ -125,7 +127,8 @@ impl Shared {
     fn discard(&self, volume: usize, offset: u64, len: u64) -> Result<(), DeviceError> {
         let since = Instant::now();
         let token = self.discard_begin(volume, offset, len)?;
-        self.wait_for(&token, volume);
+        self.offer_work();
+        let token = self.wait_for(token, volume, "discard from", (offset, len))?;
         let result = self.backing(volume).discard(offset, len);
         self.end(token, &result);
         if result.is_ok() {
@@ -180,12 +183,40 @@ impl Shared {
         }
     }
 
-    /// Of a write or discard that has begun; one that has gone past a lost cache device waits for nothing.
-    fn wait_for(&self, token: &Option<WriteToken>, volume: usize) {
-        let mark = token.as_ref().map_or(0, WriteToken::waits_for);
-        if self.wait_for_mark(mark) {
+    /// Returns when a write or discard that has begun may be sent; one that has gone past a lost cache device
+    /// waits for nothing. It is ended if it may not.
+    fn wait_for(
+        &self,
+        token: Option<WriteToken>,
+        volume: usize,
+        operation: &'static str,
+        range: (u64, u64),
+    ) -> Result<Option<WriteToken>, DeviceError> {
+        let waited = self.wait_for_mark(token.as_ref().map_or(0, WriteToken::waits_for));
+        if waited != Waited::No {
             count(&self.volumes[volume].writes_waited);
         }
+        if waited != Waited::InVain {
+            return Ok(token);
+        }
+        let result = Err(self.unmarked(volume, operation, range));
+        self.end(token, &result);
+        result.map(|()| None)
+    }
+
+    /// The answer to a write or discard that has waited for its mark in vain.
+    pub(crate) fn unmarked(
+        &self,
+        volume: usize,
+        operation: &'static str,
+        (offset, bytes): (u64, u64),
+    ) -> DeviceError {
+        count(&self.counters.writes_unmarked);
+        let error = DeviceError::new(DeviceErrorKind::Io, operation, self.backing(volume).describe());
+        error.at(offset, bytes).advise(
+            "nothing was written: it waited for the cache device to record that a block changes, and its cache was \
+             closed; check that device and the folder of vouchers, and attach it again",
+        )
     }
 
     /// Whether nobody will ask what the cache device has, now or after a crash: then nothing is begun.
@@ -193,6 +224,8 @@ impl Shared {
         self.health.is_lost() && self.marks.are_void()
     }
 
+    /// Begins a write in the engine. There may be work to offer afterwards: not here, so that the marks of a
+    /// batch become durable together.
     pub(crate) fn write_begin(
         &self,
         volume: usize,
@@ -203,12 +236,10 @@ impl Shared {
             return self.past_lost(volume, "write", offset, buf.len() as u64);
         }
         let begun = self.cache.write_begin(volume, offset, buf);
-        let begun =
-            begun.map(Some).map_err(|error| self.refused(volume, "write", (offset, buf.len() as u64), error));
-        self.offer_work();
-        begun
+        begun.map(Some).map_err(|error| self.refused(volume, "write", (offset, buf.len() as u64), error))
     }
 
+    /// The same of a discard.
     pub(crate) fn discard_begin(
         &self,
         volume: usize,
@@ -219,7 +250,6 @@ impl Shared {
             return self.past_lost(volume, "discard from", offset, len);
         }
         let begun = self.cache.discard_begin(volume, offset, len);
-        self.offer_work();
         begun.map(Some).map_err(|error| self.refused(volume, "discard from", (offset, len), error))
     }
 

@@ -49,8 +49,6 @@ struct World {
     ended: Vec<AtomicU64>,
     writers: AtomicU64,
     stop: AtomicBool,
-    /// Nothing more has to happen.
-    enough: AtomicBool,
 }
 
 /// Whose blocks these are: each is written by one thread alone, so its versions have an order. The last
@@ -83,20 +81,19 @@ impl World {
             ended: atomics(),
             writers: AtomicU64::new(WRITERS),
             stop: AtomicBool::new(false),
-            enough: AtomicBool::new(false),
         }
     }
 
-    fn write(&self, writer: u64) {
+    fn write(&self, writer: u64, enough: &(dyn Fn(&World) -> bool + Sync)) {
         let mut random = Random::new(writer + 1);
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(300);
         for version in 1.. {
-            // On a busy machine the other threads take their time to begin.
-            let enough = || self.enough.load(SeqCst) || self.has_done().iter().all(|&count| count > 50);
-            if version > WRITES && enough() {
+            // On a busy machine the other threads take their time to begin. To look takes a while as well.
+            if version > WRITES && version % 64 == 0 && enough(self) {
                 break;
             }
-            assert!(Instant::now() < deadline, "something never happens: {:?}", self.has_done());
+            let (found, done) = (|| self.cache.statistics().host, || self.has_done());
+            assert!(Instant::now() < deadline, "something never happens: {:?}, {:?}", done(), found());
             let volume = random.below(VOLUMES as u64) as usize;
             let fragment = random.below(FRAGMENTS) * FRAGMENT_BLOCKS;
             let quarter = *random.pick(&[writer, writer, 3]);
@@ -177,11 +174,17 @@ impl World {
         }
     }
 
-    /// Runs until everything has happened; `beside` goes on meanwhile.
-    fn run(&self, beside: impl Fn(&AtomicBool) + Sync) {
+    /// The usual things have happened often.
+    fn has_done_all(&self) -> bool {
+        self.has_done().iter().all(|&count| count > 50)
+    }
+
+    /// Runs until enough has happened; `beside` goes on meanwhile.
+    fn run(&self, enough: impl Fn(&World) -> bool + Sync, beside: impl Fn(&AtomicBool) + Sync) {
         std::thread::scope(|scope| {
             for writer in 0..WRITERS {
-                scope.spawn(move || self.write(writer));
+                let enough = &enough;
+                scope.spawn(move || self.write(writer, enough));
             }
             for seed in [98, 99] {
                 scope.spawn(move || self.read(seed));
@@ -208,21 +211,31 @@ fn memory() -> Vec<Arc<dyn Device>> {
 #[test]
 fn threads_never_read_what_is_stale() {
     let world = World::new(Arc::new(MemoryDevice::new(SLOTS * FRAGMENT)), memory());
-    world.run(|_| ());
+    let all_served = |world: &World| {
+        // Nothing waits for marks where there is no map.
+        let found = world.cache.statistics().latencies;
+        found.iter().all(|(served, latency)| (latency.count() > 0) == (*served != Served::Mark))
+    };
+    world.run(|world| world.has_done_all() && all_served(world), |_| ());
     world.check();
     let found = world.cache.statistics();
     assert!(found.failures.is_empty() && found.health == Health::Working);
-    for (served, latency) in &found.latencies {
-        // Nothing waits for marks where there is no map.
-        assert_eq!(latency.count() > 0, *served != Served::Mark, "{}", served.name());
-    }
+    assert!(all_served(&world), "{:?}", found.volumes);
 }
 
 #[test]
 fn a_cache_device_that_fails_now_and_then_fails_nobody() {
     let flash = Arc::new(MemoryDevice::new(SLOTS * FRAGMENT));
     let world = World::new(Arc::clone(&flash) as Arc<dyn Device>, memory());
-    world.run(|stop| {
+    let seen = |world: &World| {
+        let found = world.cache.statistics();
+        let of = |operation| found.failures.iter().any(|one| one.operation == operation);
+        let failed = of("read") && of("write") && found.engine.async_failed > 0;
+        // Refusals in a row suspend reads.
+        failed && found.engine.bypass_read_failed > 0 && found.host.bypass_read_suspended > 0
+    };
+    let enough = |world: &World| world.has_done_all() && seen(world);
+    world.run(enough, |stop| {
         let mut random = Random::new(7);
         while !stop.load(SeqCst) {
             let operation = *random.pick(&[Operation::Read, Operation::Write]);
@@ -241,10 +254,7 @@ fn a_cache_device_that_fails_now_and_then_fails_nobody() {
     });
     world.check();
     let found = world.cache.statistics();
-    let of = |operation| found.failures.iter().filter(|one| one.operation == operation).count();
-    assert!(of("read") > 0 && of("write") > 0, "{:?}", found.failures);
-    assert!(found.engine.bypass_read_failed > 0 && found.engine.async_failed > 0);
-    assert!(found.host.bypass_read_suspended > 0, "refusals in a row suspend reads: {:?}", found.host);
+    assert!(seen(&world), "{:?}, {:?}", found.failures, found.host);
 }
 
 /// The cache device loses its power in the middle of everything, and is back a moment later with less than it
@@ -254,7 +264,14 @@ fn a_cache_device_that_lost_power_is_not_believed_again() {
     for seed in 0..3 {
         let flash = Arc::new(MemoryDevice::new(SLOTS * FRAGMENT));
         let world = World::new(Arc::clone(&flash) as Arc<dyn Device>, memory());
-        world.run(|stop| {
+        let seen = |world: &World| {
+            let found = world.cache.statistics();
+            let past = found.host.bypass_write_lost >= 200 && found.host.bypass_read_lost > 0;
+            past && found.failures.iter().any(|one| one.reason == "powered_off")
+        };
+        let is_back = AtomicBool::new(false);
+        let enough = |world: &World| is_back.load(SeqCst) && seen(world);
+        world.run(enough, |stop| {
             // Everything has happened a few times before.
             while !stop.load(SeqCst) && world.has_done().iter().any(|&count| count < 20) {
                 std::thread::sleep(Duration::from_millis(1));
@@ -266,26 +283,16 @@ fn a_cache_device_that_lost_power_is_not_believed_again() {
             }
             flash.power_cut(seed);
             flash.power().restore();
-            world.wait_for_writes_past_it();
-            world.enough.store(true, SeqCst);
+            is_back.store(true, SeqCst);
         });
         let found = world.cache.statistics();
         assert_eq!(found.health, Health::Lost);
-        assert!(found.host.bypass_write_lost > 0 && found.host.bypass_read_lost > 0, "{:?}", found.host);
-        assert!(found.failures.iter().any(|one| one.reason == "powered_off"), "{:?}", found.failures);
+        assert!(seen(&world), "{:?}, {:?}", found.failures, found.host);
         world.the_backing_devices_have_everything();
     }
 }
 
 impl World {
-    fn wait_for_writes_past_it(&self) {
-        let writes = |world: &World| world.cache.statistics().host.bypass_write_lost;
-        let before = writes(self);
-        while writes(self) < before + 200 && !self.stop.load(SeqCst) {
-            std::thread::yield_now();
-        }
-    }
-
     fn the_backing_devices_have_everything(&self) {
         let mut data = vec![0; BLOCK as usize];
         for (volume, device) in self.volumes.iter().enumerate() {
@@ -308,7 +315,7 @@ fn files_are_cached_as_memory_is() {
     };
     let backing = (0..VOLUMES).map(|n| file(&format!("disk{n}"), FRAGMENTS * FRAGMENT)).collect();
     let world = World::new(file("flash", SLOTS * FRAGMENT), backing);
-    world.run(|_| ());
+    world.run(World::has_done_all, |_| ());
     world.check();
     world.the_backing_devices_have_everything();
     drop(world);
@@ -343,8 +350,9 @@ fn a_map_survives_ends_and_losses_of_power() {
         assert_eq!((found.fragments, found.unstable, found.lost), (had, 0, 0), "life {life}");
         let compared = cache.compare(|_, _| ()).unwrap();
         assert!(compared.differing == 0 && (compared.blocks > 0) == (had > 0), "{compared:?}");
-        let world = World::over(cache, life * 1_000_000, &versions);
-        world.run(|_| ());
+        // More than any life takes.
+        let world = World::over(cache, life << 32, &versions);
+        world.run(World::has_done_all, |_| ());
         world.volumes.iter().for_each(|volume| volume.flush().unwrap());
         let closed = world.cache.close(Duration::from_secs(30), |_| true);
         let later = world.volumes[0].read_at(&mut [0; BLOCK as usize], 0);
@@ -380,8 +388,9 @@ fn a_map_that_the_cache_device_refuses_fails_nobody_and_is_not_whole() {
         let flash_again = Arc::clone(&flash) as Arc<dyn Device>;
         let cache = BlockCache::recover(map, flash_again, backing, Settings::default(), None).unwrap();
         let world = World::over(cache, 0, &vec![0; index(VOLUMES, 0)]);
-        world.enough.store(true, SeqCst);
-        world.run(|stop| {
+        // A block of the map is refused in time, as fragments settle and are written to.
+        let is_lost = |world: &World| world.cache.statistics().health == Health::Lost;
+        world.run(is_lost, |stop| {
             while !stop.load(SeqCst) && world.cache.statistics().engine.populations_done == 0 {
                 std::thread::yield_now();
             }

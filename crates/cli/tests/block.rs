@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+mod place;
 
 #[allow(dead_code)]
 #[path = "../../blockdev/tests/nbd/client.rs"]
@@ -11,148 +12,12 @@ mod client;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::time::Duration;
 
 use client::*;
-use common::{Done, Scratch};
+use place::{Attached, MIB, Place};
 use serde_json::{Value, json};
-
-const MIB: u64 = 1 << 20;
-
-/// A folder with a cache device and volumes, and the program in it.
-struct Place(Scratch);
-
-impl Place {
-    fn new() -> Place {
-        Place(Scratch::new())
-    }
-
-    /// With a volume `disk` of 4 MiB, and a cache of 4 MiB for it.
-    fn with_cache() -> Place {
-        let place = Place::new();
-        place.disk("disk", 4 * MIB);
-        place
-            .mezz(&["create", "cache", "--size", "4MiB", "--fragment", "128KiB", "--backing", "disk"])
-            .expect(0);
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.0.join(name)
-    }
-
-    fn disk(&self, name: &str, bytes: u64) {
-        std::fs::File::create(self.path(name)).unwrap().set_len(bytes).unwrap();
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mezz"));
-        command.env("MEZZ_RUN_DIR", self.path("run")).env("MEZZ_STATE_DIR", self.path("state"));
-        command.current_dir(&self.0.0).arg("block").args(arguments);
-        command
-    }
-
-    /// Runs `mezz block` with these arguments.
-    fn mezz(&self, arguments: &[&str]) -> Done {
-        let output = self.command(arguments).output().unwrap();
-        Done {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        self.mezz(&[arguments, &["--json"]].concat()).expect(0).json()
-    }
-
-    /// Attaches at the socket `s`.
-    fn attach(&self, arguments: &[&str]) -> Attached {
-        // One that was killed has left its own.
-        let _ = std::fs::remove_file(self.path("s"));
-        let mut command = self.command(&["attach", "--json", "--socket", "s"]);
-        let mut child =
-            command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let begun = Instant::now();
-        while !self.path("s").exists() {
-            let ended = child.try_wait().unwrap();
-            assert!(ended.is_none(), "{arguments:?} is not attached: {ended:?}");
-            assert!(begun.elapsed() < Duration::from_secs(60), "nothing listens");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let attached = Attached { child: Some(child) };
-        // Its entry in the list comes last.
-        self.wait("an entry", || self.json(&["list"]).as_array().unwrap().len() == 1);
-        attached
-    }
-
-    fn client(&self, name: &str) -> Client {
-        Client::begin(&self.path("s"), name, true)
-    }
-
-    fn wait(&self, what: &str, mut done: impl FnMut() -> bool) {
-        let begun = Instant::now();
-        while !done() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{what} does not come");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn counter(&self, name: &str) -> u64 {
-        self.json(&["status", "s"])["cache"]["counters"][name].as_u64().unwrap()
-    }
-
-    /// Files that vouch for a map.
-    fn vouchers(&self) -> usize {
-        std::fs::read_dir(self.path("state")).unwrap().count()
-    }
-
-    /// Reads a block until its fragment is in the cache.
-    fn warm(&self, client: &mut Client, offset: u64) {
-        let before = self.counter("populations_done");
-        client.read(offset, 4096);
-        self.wait("a population", || self.counter("populations_done") > before);
-    }
-}
-
-struct Attached {
-    child: Option<Child>,
-}
-
-impl Attached {
-    fn signal(&self, name: &str) {
-        let id = self.child.as_ref().unwrap().id().to_string();
-        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
-    }
-
-    /// Ends it at once, with the socket that it leaves.
-    fn kill(mut self) {
-        let mut child = self.child.take().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    /// What it has said, and what it has told people, once it has ended by itself.
-    fn end(mut self) -> (Value, String) {
-        let mut child = self.child.take().unwrap();
-        let mut told = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{told}");
-        (serde_json::from_slice(&output.stdout).unwrap(), told)
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
 
 #[test]
 fn two_volumes_are_cached_from_one_end_to_the_other() {
@@ -269,9 +134,10 @@ fn what_was_flushed_survives_a_kill() {
     assert_eq!(place.json(&["check", "cache"])["volumes"][0]["in_use"], true);
     let _ = std::fs::remove_file(place.path("s"));
     let again = place.attach(&["cache", "--backing", "disk"]);
+    // Before somebody reads what may be brought in at once.
+    assert_eq!(place.counter("slots_used"), 0);
     assert_eq!(place.client("disk").read(0, 4096), [5; 4096]);
-    let counters = ["slots_used", "reads_hit"].map(|name| place.counter(name));
-    assert_eq!(counters, [0, 0]);
+    assert_eq!(place.counter("reads_hit"), 0);
     again.signal("-TERM");
     let (_, told) = again.end();
     assert!(told.contains("no orderly end"), "{told}");
@@ -544,24 +410,7 @@ fn a_volume_is_a_file_where_that_is_asked_for() {
         .mezz(&["attach", "--without-cache", "--backing", "disk", "--backing", "second", "--fuse", "file"])
         .expect(2)
         .complains(&["--fuse", "one volume"]);
-    let shown = |arguments: &[&str]| -> Option<Attached> {
-        let mut command =
-            place.command(&["attach", "--json", "cache", "--backing", "disk", "--fuse", "file"]);
-        let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut attached = Attached { child: Some(child) };
-        while place.json(&["list"]) == json!([]) {
-            if attached.child.as_mut().unwrap().try_wait().unwrap().is_some() {
-                let mut told = String::new();
-                attached.child.as_mut().unwrap().stderr.as_mut().unwrap().read_to_string(&mut told).unwrap();
-                assert!(told.contains("no file can be shown there"), "{told}");
-                println!("skipped: {told}");
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Some(attached)
-    };
-    let Some(attached) = shown(&[]) else { return };
+    let Some(attached) = place.show(&[]) else { return };
     let open = || std::fs::OpenOptions::new().read(true).write(true).open(place.path("file")).unwrap();
     let file = open();
     file.write_all_at(&[4; 8192], 0).unwrap();
@@ -591,7 +440,7 @@ fn a_volume_is_a_file_where_that_is_asked_for() {
     assert!(!place.path("file").exists());
     assert_eq!(std::fs::read(place.path("disk")).unwrap()[..512], [5; 512]);
     // Whoever has it open when it ends all the same gets errors.
-    let attached = shown(&[]).unwrap();
+    let attached = place.show(&[]).unwrap();
     let file = open();
     place.mezz(&["detach", "file", "--disconnect"]).expect(0);
     attached.end();

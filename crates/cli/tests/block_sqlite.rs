@@ -167,7 +167,11 @@ fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
     let next = AtomicU64::new(0);
     let mut warm = Vec::new();
     let mut waited = 0;
-    for kill in 0..KILLS {
+    // How much settles between two kills is a matter of how fast the machine is.
+    let enough = |warm: &[u64], rows: u64| rows > KILLS && warm.iter().skip(1).sum::<u64>() > 0;
+    let mut kill = 0;
+    while kill < KILLS || !enough(&warm, next.load(SeqCst)) && kill < 10 * KILLS {
+        kill += 1;
         let mut mounted = Mounted::on(&scratch);
         let begins = mounted.status()["begins"].as_str().unwrap().to_owned();
         let fragments: u64 = begins.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{begins}"));
@@ -181,7 +185,7 @@ fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
         std::thread::scope(|scope| {
             let next = &next;
             let working = scope.spawn(move || work(&connection, next));
-            std::thread::sleep(Duration::from_millis(700 + kill * 37));
+            std::thread::sleep(Duration::from_millis(700 + kill % KILLS * 37));
             waited += mounted.status()["counters"]["writes_waited"].as_u64().unwrap();
             mounted.kill();
             working.join().unwrap();
@@ -199,7 +203,7 @@ fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
     run("e2fsck", &["-fp", &disk]);
     let rows = next.load(SeqCst);
     println!(
-        "{KILLS} kills, {rows} rows; fragments that were warm after each: {warm:?}; {waited} writes waited"
+        "{kill} kills, {rows} rows; fragments that were warm after each: {warm:?}; {waited} writes waited"
     );
-    assert!(rows > KILLS && warm[1..].iter().sum::<u64>() > 0, "warm {warm:?}");
+    assert!(enough(&warm, rows), "{rows} rows, warm {warm:?}");
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
@@ -17,7 +17,8 @@ use fuser::{
 use mezzanine_device::{AlignedBuf, Device, DeviceError, DeviceErrorKind};
 use rustix::fs::OFlags;
 
-use super::{FuseOptions, Gate};
+use super::FuseOptions;
+use super::gate::Gate;
 use crate::zeroes::write_zeroes;
 
 /// Largest write that the kernel is told of, in bytes.
@@ -87,10 +88,7 @@ impl File {
 
     /// Carries a request out, unless nothing is to reach the device any more.
     fn on_device<T>(&self, request: impl FnOnce(&dyn Device) -> Result<T, DeviceError>) -> Result<T, Errno> {
-        let is_closed = self.gate.read().unwrap_or_else(PoisonError::into_inner);
-        if *is_closed {
-            return Err(Errno::EIO);
-        }
+        let Some(_inside) = self.gate.enter() else { return Err(Errno::EIO) };
         request(&*self.device).map_err(|error| self.failed(&error))
     }
 

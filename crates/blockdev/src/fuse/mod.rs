@@ -12,16 +12,18 @@
 //! 3. *Holes.* A range is punched only where the device says afterwards that it is zeros, as files do;
 //!    zeros are written where they are asked for (`FALLOC_FL_ZERO_RANGE`).
 //! 4. *Ends.* A file that is in use is not unmounted, unless by [`FuseFile::close`]: nothing reaches the
-//!    device any more then. When the process is gone, whoever has it open gets errors, and the mount stays
+//!    device any more then but what is in it already and does not come back in time. When the process is gone, whoever has it open gets errors, and the mount stays
 //!    until somebody unmounts it.
 
 mod file;
+
+mod gate;
 
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,12 +33,10 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
 use file::File;
+use gate::Gate;
 
 /// How long the end waits for the threads of a file that was unmounted.
 const END_WITHIN: Duration = Duration::from_secs(10);
-
-/// Whether nothing reaches the device any more; shared by requests while they are under way.
-type Gate = RwLock<bool>;
 
 /// How a device is shown.
 pub struct FuseOptions {
@@ -112,7 +112,9 @@ impl FuseFile {
             // Only root unmounts; for others there is a program that does.
             Err(Errno::PERM) => by_program(&self.path, "-u")?,
             // Somebody else has unmounted it, and may have it open still.
-            Err(Errno::INVAL) => *self.gate.write().unwrap_or_else(PoisonError::into_inner) = true,
+            Err(Errno::INVAL) => {
+                self.gate.close(END_WITHIN);
+            }
             unmounted => unmounted?,
         }
         let begun = Instant::now();
@@ -125,13 +127,25 @@ impl FuseFile {
 }
 
 impl FuseFile {
-    /// Ends it whoever uses it: what is under way is finished, everything later fails, and the path is as it
-    /// was before.
+    /// Ends it whoever uses it: what is under way is finished, for which there is so much time, everything
+    /// later fails, and the path is as it was before.
     ///
     /// # Errors
-    /// If it cannot be unmounted by this user. Requests fail all the same.
-    pub fn close(&mut self) -> io::Result<()> {
-        *self.gate.write().unwrap_or_else(PoisonError::into_inner) = true;
+    /// If it cannot be unmounted by this user, or the device does not give requests back in time
+    /// (`TimedOut`). Later requests fail all the same.
+    pub fn close(&mut self, within: Duration) -> io::Result<()> {
+        let left = self.gate.close(within);
+        self.unmount_in_use()?;
+        match left {
+            0 => Ok(()),
+            _ => {
+                let reason = format!("{left} requests are still in the device after {within:?}");
+                Err(io::Error::new(io::ErrorKind::TimedOut, reason))
+            }
+        }
+    }
+
+    fn unmount_in_use(&mut self) -> io::Result<()> {
         match self.unmount() {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
             unmounted => return unmounted,

@@ -2,26 +2,28 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use mezzanine_blockdev::fuse::{FuseFile, FuseOptions};
 use mezzanine_blockdev::nbd::{Export, UnixSocket};
-use mezzanine_cached::{BlockCache, Drained, FileVoucher, Settings, Survival, Voucher};
+use mezzanine_cached::{BlockCache, FileVoucher, Settings, Voucher};
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_fragment::{WORKERS_MAX, WriteMode};
 
+use super::cache_device::CacheDevice;
 use super::control::Answer;
+use super::detach::{close, end, tidy};
 use super::devices::{self, Named};
 use super::folders;
 use super::metrics::Metrics;
 use super::notify;
-use super::open::{self, CacheDevice, Opened, Volume};
+use super::open::{self, Opened, Volume};
 use super::registry::{self, Attached};
 use super::report::VolumeReport;
-use super::served::{Attachment, CacheFacts, Detached};
+use super::served::{Attachment, CacheFacts};
 use super::verbs;
 use crate::failure::{Failure, chain};
 use crate::nbd::{Counts, ListenArgs};
@@ -46,9 +48,9 @@ on, which it may not notice: give --accept-changes when it is attached again.
 SIGINT, SIGTERM or `mezz block detach` end it: what is under way is finished, and what was written is durable.";
 
 /// How often it is looked whether the end has come.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long a signal gives the copies that are on their way.
-const SIGNAL_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const SIGNAL_WITHIN: Duration = Duration::from_secs(10);
 
 /// The options of `block attach`.
 #[derive(Debug, Args)]
@@ -108,7 +110,7 @@ pub(crate) struct AttachArgs {
     pub(super) accept_changes: bool,
 }
 
-static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+pub(super) static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// A time after which fragments settle.
 fn settle(text: &str) -> Result<Duration, String> {
@@ -143,7 +145,16 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         Some(path) => {
             let Opened { volumes, cache: mut device, map, begins } = open::open(args, path)?;
             let (voucher, unvouched) = vouch(&device);
-            device.note_in_use(&volumes)?;
+            if let Err(failure) = device.note_in_use(&volumes) {
+                // What vouches for this opening stays if the cache device may name it.
+                match device.note_nothing_done() {
+                    Ok(()) => tidy(Some(device.opening)),
+                    Err(_) => output::note(
+                        "whether the cache device says that it is in use is not known; nothing was changed otherwise",
+                    ),
+                }
+                return Err(failure);
+            }
             let cache = start(args, map, &volumes, &mut device, voucher)?;
             output::note(&format!("{}: the cache begins with {begins}", path.display()));
             (volumes, Some((cache, device)), Some((begins, unvouched)))
@@ -270,13 +281,6 @@ fn vouch(cache: &CacheDevice) -> (Option<Box<dyn Voucher>>, Option<String>) {
     }
 }
 
-/// Nothing vouches for an opening any more that no superblock names.
-fn tidy(opening: Option<mezzanine_cached::Opening>) {
-    if let (Some(opening), Ok(folder)) = (opening, folders::state()) {
-        FileVoucher::tidy(&folder, opening);
-    }
-}
-
 /// The running cache. If there is none, the cache device is as it was before.
 fn start(
     args: &AttachArgs,
@@ -291,8 +295,8 @@ fn start(
         volume.map(|volume| Arc::clone(&volume.device) as Arc<dyn Device>)
     });
     let rate = args.population_rate.map_or(0, |rate| rate.0);
-    let settings = Settings { population_rate: rate, ..Settings::default() };
-    let flash = Arc::clone(&cache.device) as Arc<dyn Device>;
+    let settings = Settings { population_rate: rate, sizing: true, ..Settings::default() };
+    let flash = Arc::clone(&cache.device);
     let started = BlockCache::recover(map, flash, backing.collect(), settings, voucher);
     let running = started.map_err(|error| {
         // Nobody has been let in, so what it had before counts as it did.
@@ -347,66 +351,4 @@ fn show(path: &Path, export: Export, counts: &Arc<Counts>) -> Result<FuseFile, F
     })?;
     output::note(&format!("{text}: {}", file.path().display()));
     Ok(file)
-}
-
-/// Finishes what is under way, makes durable what was written, and notes that the volumes are detached.
-fn end(attachment: &Attachment, cache: Option<CacheDevice>, volumes: &[Volume]) -> Result<Detached, Failure> {
-    let begun = Instant::now();
-    let ending = &attachment.ending;
-    ending.stage("clients", 0, 1);
-    if let Some(mut fuse) = attachment.take_fuse() {
-        if let Err(error) = fuse.close() {
-            let path = fuse.path().display();
-            output::note(&format!("{path}: it stays mounted, and fails all requests: {error}"));
-        }
-    }
-    let server = attachment.server.write().unwrap_or_else(PoisonError::into_inner).take();
-    let flushed = server.map_or(Ok(()), mezzanine_blockdev::nbd::Server::shutdown);
-    if let Err(errors) = flushed {
-        let reasons: Vec<_> = errors.iter().map(|error| chain(error)).collect();
-        return Err(Failure::refused("flush at the end", reasons.join("; "))
-            .next("what was written since the last flush of a client may be lost"));
-    }
-    let Some((running, cache)) = attachment.cache.as_ref().zip(cache) else {
-        let seconds = begun.elapsed().as_secs_f64();
-        return Ok(Detached { copies_left: 0, is_whole: false, goes_on: false, seconds });
-    };
-    let go_on = |left| {
-        ending.stage("blocks and fragments to be written", 0, left);
-        if IS_INTERRUPTED.load(Ordering::Acquire) {
-            ending.want(SIGNAL_WITHIN);
-        }
-        // Somebody may have less patience than who began it.
-        !ending.left().is_zero()
-    };
-    let (Drained { copies_left, is_whole }, goes_on) =
-        close(&running.0, cache, volumes, ending.left(), go_on);
-    Ok(Detached { copies_left, is_whole, goes_on, seconds: begun.elapsed().as_secs_f64() })
-}
-
-/// Closes the cache, and notes that the volumes are detached if its map is whole. Whole is what is noted
-/// durably; if it is not, the cache goes on as after a crash, if its map is vouched for.
-fn close(
-    running: &BlockCache,
-    mut cache: CacheDevice,
-    volumes: &[Volume],
-    within: Duration,
-    go_on: impl FnMut(u64) -> bool,
-) -> (Drained, bool) {
-    let closed = running.close(within, go_on);
-    let noted = match closed.is_whole {
-        true => cache.note_detached(volumes).map_err(|failure| failure.to_string()),
-        false => Err("not all of it could be written in time".to_owned()),
-    };
-    let Err(reason) = noted else {
-        tidy(Some(cache.opening));
-        return (closed, true);
-    };
-    let (path, survival) = (cache.path.display(), running.statistics().survival);
-    match &survival {
-        Survival::Crash => output::note(&format!("{path}: it goes on as after a crash: {reason}")),
-        Survival::OrderlyEnd => output::note(&format!("{path}: it begins empty the next time: {reason}")),
-        Survival::Nothing(why) => output::note(&format!("{path}: it begins empty the next time: {why}")),
-    }
-    (Drained { is_whole: false, ..closed }, survival == Survival::Crash)
 }

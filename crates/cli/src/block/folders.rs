@@ -47,16 +47,64 @@ fn is_root() -> bool {
     user() == 0
 }
 
-/// A folder of this user that nobody else writes to.
+/// A folder of this user, or a symbolic link to one that this user or root has made: nobody else says where
+/// things are kept.
 fn made(path: PathBuf, variable: &str) -> Result<PathBuf, Failure> {
     let refused = |error: io::Error| {
         Failure::refused(path.display(), format!("cannot be used: {error}"))
             .next(format!("name another folder with the variable {variable}"))
     };
+    let link = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_symlink);
+    if let Some(link) = &link {
+        if link.uid() != user() && link.uid() != 0 {
+            return Err(refused(io::Error::other("it is a symbolic link of another user")));
+        }
+        if !path.exists() {
+            return Err(refused(io::Error::other("it is a symbolic link to what is not there")));
+        }
+    }
     DirBuilder::new().mode(0o700).recursive(true).create(&path).map_err(refused)?;
-    let metadata = fs::symlink_metadata(&path).map_err(refused)?;
+    let metadata = fs::metadata(&path).map_err(refused)?;
     if !metadata.is_dir() || metadata.uid() != user() {
         return Err(refused(io::Error::other("it is another user's, or no folder")));
     }
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_may_be_a_link_of_this_user_to_a_folder_of_this_user() {
+        let place = std::env::temp_dir().join(format!("mezzanine-folders-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&place);
+        fs::create_dir_all(place.join("real")).unwrap();
+        let [link, dangling, to_file] = ["link", "dangling", "file-link"].map(|name| place.join(name));
+        symlink(place.join("real"), &link).unwrap();
+        symlink(place.join("nowhere"), &dangling).unwrap();
+        fs::write(place.join("file"), "").unwrap();
+        symlink(place.join("file"), &to_file).unwrap();
+        let said = |path: &Path| made(path.to_owned(), STATE_VARIABLE).map_err(|failure| failure.to_string());
+        assert_eq!(said(&link), Ok(link.clone()));
+        assert_eq!(said(&place.join("made/below")), Ok(place.join("made/below")));
+        for (path, reason) in [(&dangling, "not there"), (&to_file, "cannot be used")] {
+            let said = said(path).unwrap_err();
+            assert!(said.contains(reason) && said.contains(STATE_VARIABLE), "{said}");
+        }
+        if is_root() {
+            let other = rustix::fs::Uid::from_raw(65_534);
+            let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+            rustix::fs::chownat(rustix::fs::CWD, &link, Some(other), None, flags).unwrap();
+            assert!(said(&link).unwrap_err().contains("symbolic link of another user"));
+            fs::remove_file(&link).unwrap();
+            symlink(place.join("real"), &link).unwrap();
+            rustix::fs::chown(place.join("real"), Some(other), None).unwrap();
+            assert!(said(&link).unwrap_err().contains("another user's"));
+        }
+        fs::remove_dir_all(&place).unwrap();
+    }
 }

@@ -1,9 +1,11 @@
 //! `mezz block`: block devices behind a flash cache.
 
 mod attach;
+mod cache_device;
 mod check;
 mod control;
 mod create;
+mod detach;
 mod devices;
 mod ending;
 mod folders;

@@ -1,18 +1,17 @@
 //! What `attach` opens: whether cache device and volumes belong together, and what of the cache counts.
 //! Nothing is written before all of that is known.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mezzanine_cached::{
-    Attachment, Backing, FileVoucher, Opening, ReadMap, opening_of, set_opening, write_superblock,
-};
+use mezzanine_cached::{Attachment, Backing, FileVoucher, Opening, ReadMap, opening_of, set_opening};
 use mezzanine_device::{Device, FileDevice};
-use mezzanine_fragment::format::{HOST_BYTES, Superblock, VolumeEntry};
+use mezzanine_fragment::format::{Superblock, VolumeEntry};
 use mezzanine_fragment::{Config, Geometry, Recovered};
 
 use super::attach::AttachArgs;
+use super::cache_device::CacheDevice;
 use super::devices::{self, Named};
 use super::folders;
 use crate::failure::{Failure, chain};
@@ -27,22 +26,9 @@ pub(super) struct Volume {
     pub(super) number: usize,
     pub(super) named: Named,
     pub(super) device: Arc<FileDevice>,
-    known_by: Backing,
+    pub(super) known_by: Backing,
     /// It was changed while it was detached, which is accepted.
     is_changed: bool,
-}
-
-/// The cache device with its superblock of this opening.
-pub(super) struct CacheDevice {
-    pub(super) path: PathBuf,
-    pub(super) device: Arc<FileDevice>,
-    pub(super) superblock: Superblock,
-    /// Which of its two places is written first.
-    first: usize,
-    /// What the superblock had for the host before: of itself, and of each volume.
-    before: ([u8; HOST_BYTES], Vec<[u8; HOST_BYTES]>),
-    pub(super) opening: Opening,
-    pub(super) opening_before: Option<Opening>,
 }
 
 /// All that is known before anything is written.
@@ -52,45 +38,6 @@ pub(super) struct Opened {
     pub(super) map: ReadMap,
     /// How the cache begins, for people.
     pub(super) begins: String,
-}
-
-impl CacheDevice {
-    /// Notes durably that these volumes are in use by this opening.
-    pub(super) fn note_in_use(&mut self, volumes: &[Volume]) -> Result<(), Failure> {
-        for volume in volumes {
-            let backing = Backing { attachment: Attachment::InUse, ..volume.known_by };
-            self.superblock.volumes[volume.number].host = backing.encode();
-        }
-        self.write()
-    }
-
-    /// Notes durably that they are detached as they are now.
-    pub(super) fn note_detached(&mut self, volumes: &[Volume]) -> Result<(), Failure> {
-        for volume in volumes {
-            let backing = devices::known_by(&volume.named.path, &volume.device)?;
-            self.superblock.volumes[volume.number].host = backing.encode();
-        }
-        self.write()
-    }
-
-    /// Notes durably that all is as it was before it was opened: nobody has been let in.
-    pub(super) fn note_nothing_done(&mut self) -> Result<(), Failure> {
-        self.superblock.host = self.before.0;
-        for (entry, before) in self.superblock.volumes.iter_mut().zip(&self.before.1) {
-            entry.host = *before;
-        }
-        self.write()
-    }
-
-    /// Afterwards both copies are as new as one another.
-    fn write(&mut self) -> Result<(), Failure> {
-        write_superblock(&*self.device, &self.superblock, self.first).map_err(|error| {
-            Failure::refused(self.path.display(), chain(&error))
-                .next("check the device; or serve the volumes with --without-cache")
-        })?;
-        self.superblock.sequence += 1;
-        Ok(())
-    }
 }
 
 /// The volumes' own devices, as they are named.
@@ -373,6 +320,8 @@ fn check(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::path::PathBuf;
+
     use mezzanine_cached::{Fingerprint, Label};
     use mezzanine_device::MemoryDevice;
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use mezzanine_cached::CachedStatistics;
+use mezzanine_fragment::{SizingRow, SizingTable};
 
 use super::report::Report;
 
@@ -57,9 +58,32 @@ pub(super) fn text(report: &Report, statistics: Option<&CachedStatistics>) -> St
         .collect();
     metric(&mut text, "cache_goes_on", "gauge", &survivals);
     metric(&mut text, "writes_waiting", "gauge", &[(String::new(), cache.writes_waiting as f64)]);
+    if let Some(sizing) = &cache.sizing {
+        of_sizing(&mut text, sizing);
+    }
     latencies(&mut text, statistics);
     volumes(&mut text, report);
     text
+}
+
+/// Estimates, under labels with the sizes that they are of. What is not known yet has no line.
+fn of_sizing(text: &mut String, sizing: &SizingTable) {
+    let one = |value: f64| [(String::new(), value)];
+    metric(text, "sizing_seconds", "gauge", &one(sizing.seconds));
+    metric(text, "sizing_reads", "gauge", &one(sizing.reads as f64));
+    metric(text, "sizing_memory_bytes", "gauge", &one(sizing.memory_bytes as f64));
+    metric(text, "sizing_unnoted_total", "counter", &one(sizing.unnoted as f64));
+    let mut of_rows = |name: &str, value: fn(&SizingRow) -> Option<f64>| {
+        let sizes = |row: &SizingRow| {
+            format!("{{cache_bytes=\"{}\",fragment_bytes=\"{}\"}}", row.cache_bytes, row.fragment_bytes)
+        };
+        let values: Vec<_> =
+            sizing.rows.iter().filter_map(|row| value(row).map(|value| (sizes(row), value))).collect();
+        metric(text, name, "gauge", &values);
+    };
+    of_rows("sizing_hit_ratio", |row| row.hit_ratio);
+    of_rows("sizing_written_bytes_per_day", |row| row.written_per_day);
+    of_rows("sizing_filled_ratio", |row| Some(row.filled));
 }
 
 /// Counters of each volume, under a label with its name.

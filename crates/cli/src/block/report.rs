@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mezzanine_cached::{CachedStatistics, DeviceFailures, Latency, Served, Survival, VolumeStatistics};
+use mezzanine_fragment::SizingTable;
 use serde::{Deserialize, Serialize};
 
 /// An attached cache, or volumes without one.
@@ -58,6 +59,9 @@ pub(super) struct CacheReport {
     pub(super) latencies: Vec<LatencyReport>,
     /// What the cache device has refused.
     pub(super) cache_failures: Vec<FailureReport>,
+    /// How it does, and would do at other sizes, of the last one to two hours or since it was attached; null
+    /// where it populates nothing.
+    pub(super) sizing: Option<SizingTable>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -58,6 +58,9 @@ pub(super) struct CacheFacts {
 pub(super) struct Detached {
     /// Blocks whose copies did not get to the cache device in time; the volumes' own devices have them.
     pub(super) copies_left: u64,
+    /// Writes and discards that waited for the cache device until the time was over: they failed, and were not
+    /// written.
+    pub(super) writes_failed: u64,
     /// All of the cache was recorded, and the volumes are noted as detached.
     pub(super) is_whole: bool,
     /// The cache goes on when it is attached again, with all or with most; otherwise it begins empty.
@@ -227,6 +230,7 @@ impl Attachment {
                 counters: report::counters(statistics),
                 latencies: report::latencies(statistics),
                 cache_failures: statistics.failures.iter().map(Into::into).collect(),
+                sizing: cache.sizing_table(),
             }
         });
         let report = Report {

@@ -113,7 +113,19 @@ fn of_cache(cache: &CacheReport) -> String {
                 cache.fragment_bytes >> 10
             ),
         ),
-        ("memory", Size(cache.memory_bytes).to_string()),
+        (
+            "memory",
+            match &cache.sizing {
+                Some(sizing) => {
+                    format!(
+                        "{}, and {} to estimate other sizes",
+                        Size(cache.memory_bytes),
+                        Size(sizing.memory_bytes)
+                    )
+                }
+                None => Size(cache.memory_bytes).to_string(),
+            },
+        ),
         (
             "reads",
             format!(
@@ -177,6 +189,13 @@ fn of_cache(cache: &CacheReport) -> String {
     }
     if cache.latencies.iter().any(|one| one.count > 0) {
         text.push_str(&format!("\n{}", table.render()));
+    }
+    if let Some(sizing) = cache.sizing.as_ref().filter(|sizing| sizing.reads > 0) {
+        let reads = number(sizing.reads as f64, 0);
+        text.push_str(&format!(
+            "\nother sizes, estimated from {reads} reads in {:.0} s:\n{sizing}",
+            sizing.seconds
+        ));
     }
     for one in &cache.cache_failures {
         let text_of = format!(

@@ -248,7 +248,13 @@ pub(super) fn detach(args: &DetachArgs, json: bool) -> Result<(), Failure> {
         };
         format!("there is no cache that goes on:{left} the volumes' own devices have everything")
     };
-    output::print(&format!("detached after {:.1} s; {next}\n", detached.seconds))
+    let failed = match detached.writes_failed {
+        0 => String::new(),
+        writes => format!(
+            "; {writes} writes waited for the cache device until then, and failed: nothing of them was written"
+        ),
+    };
+    output::print(&format!("detached after {:.1} s; {next}{failed}\n", detached.seconds))
 }
 
 /// Asks, and shows how far it is.
