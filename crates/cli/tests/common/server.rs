@@ -1,7 +1,7 @@
 //! PostgreSQL servers for tests that are run where a build of it may take its minutes.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::mezz;
@@ -183,8 +183,16 @@ impl Cluster {
     }
 }
 
+/// kill -9 of a child of this process with its children and theirs, and waits until they are gone.
+pub(crate) fn kill_family(child: &mut Child) {
+    let all = family(child.id());
+    kill(&all);
+    let _ = child.wait();
+    wait_until_gone(&all);
+}
+
 /// A process, its children and theirs.
-pub(crate) fn family(root: u32) -> Vec<u32> {
+fn family(root: u32) -> Vec<u32> {
     let all: Vec<(u32, u32)> = processes().collect();
     let mut family = vec![root];
     let mut next = 0;
@@ -196,12 +204,12 @@ pub(crate) fn family(root: u32) -> Vec<u32> {
 }
 
 /// kill -9. One that ended by itself meanwhile is just as dead.
-pub(crate) fn kill(all: &[u32]) {
+fn kill(all: &[u32]) {
     let numbers: Vec<String> = all.iter().map(u32::to_string).collect();
     let _ = Command::new("kill").arg("-9").args(&numbers).stderr(Stdio::null()).status().unwrap();
 }
 
-pub(crate) fn wait_until_gone(all: &[u32]) {
+fn wait_until_gone(all: &[u32]) {
     let began = Instant::now();
     while processes().any(|process| all.contains(&process.0)) {
         assert!(began.elapsed() < Duration::from_secs(60), "a killed process does not go away");

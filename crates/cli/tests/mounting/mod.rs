@@ -1,6 +1,8 @@
 //! What tests need that mount file systems.
 #![allow(dead_code)] // Each test uses a part.
 
+pub(crate) mod database;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

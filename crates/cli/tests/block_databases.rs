@@ -1,8 +1,8 @@
-//! PostgreSQL on ext4 on a cached volume: its process is killed with signal 9, and the power of the cache
-//! device, of the volume's own device, and of both is cut. What was acknowledged is there, and everything is
-//! in order.
+//! PostgreSQL and MariaDB on ext4 on a cached volume: its process is killed with signal 9, and the power of
+//! the cache device, of the volume's own device, and of both is cut. What was acknowledged is there, and
+//! everything is in order.
 //!
-//! Needs root, for loop devices on files of FUSE, and the programs of [`PROGRAMS`]; skipped without.
+//! Needs root, for loop devices on files of FUSE, the programs of [`PROGRAMS`] and a server; skipped without.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -10,6 +10,9 @@ mod mounting;
 
 #[path = "mounting/cached.rs"]
 mod cached;
+
+#[path = "mounting/mariadb.rs"]
+mod on_mariadb;
 
 #[path = "mounting/postgres.rs"]
 mod on_postgres;
@@ -24,13 +27,14 @@ use std::time::Duration;
 
 use cached::{Mounted, json};
 use common::Scratch;
+use mounting::database::Database;
 use mounting::{missing, run};
-use on_postgres::{Template, commit, commit_until_it_fails, rows};
+use on_mariadb::SERVER;
 use served::Shown;
 use serving::Serving;
 
 const PROGRAMS: [&str; 9] =
-    ["nbdfuse", "losetup", "mount", "umount", "mke2fs", "e2fsck", "setpriv", "sync", "kill"];
+    ["nbdfuse", "losetup", "mount", "umount", "mke2fs", "e2fsck", "sync", "kill", "unshare"];
 
 /// Kills of the process that serves the volume.
 const KILLS: &str = "MEZZANINE_DATABASE_KILLS";
@@ -45,29 +49,30 @@ fn compare(scratch: &Scratch) {
     assert_eq!((&said["blocks_differing"], &said["blocks_unreadable"]), (&0.into(), &0.into()), "{said}");
 }
 
-#[test]
-#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
-fn postgres_loses_nothing_when_the_cache_of_its_volume_is_killed() {
-    if let Some(why) = missing(&PROGRAMS) {
+fn is_possible(server: &[&str]) -> bool {
+    let why = missing(&[&PROGRAMS[..], server].concat());
+    if let Some(why) = &why {
         println!("skipped: {why}");
-        return;
     }
+    why.is_none()
+}
+
+fn survives_kills(database: &dyn Database) {
     let kills: u64 = std::env::var(KILLS).map_or(2, |kills| kills.parse().unwrap());
-    let (template, scratch) = (Template::make("killed"), Scratch::new());
-    template.image(&scratch.file("disk"), 64 << 20);
+    let scratch = Scratch::new();
+    database.image(&scratch.file("disk"));
     std::fs::File::create(scratch.file("cache")).unwrap().set_len(32 << 20).unwrap();
     create(&scratch, "cache", "disk");
-    let (below, mut acknowledged) = (template.folder(), 0);
+    let (below, mut acknowledged) = (database.folder(), 0);
     for kill in 0..kills {
         let mut mounted = Mounted::on(&scratch, "cache", "disk", &below.join("fs"));
-        assert_eq!(template.broken(&below, acknowledged), None, "before kill {kill}");
-        let server = template.serve(&mounted.folder.join("db"), &[], &[]);
-        let mut client = server.client();
-        let there = rows(&mut client);
+        assert_eq!(database.broken(&below, acknowledged), None, "before kill {kill}");
+        let mut session = database.begin(&mounted.folder.join("db"), &[], &[]);
+        let there = session.rows();
         // One that was under way may have been carried out.
         assert!(there <= acknowledged + 1, "{there} rows, {acknowledged} were acknowledged");
         let worked = std::thread::scope(|scope| {
-            let working = scope.spawn(|| commit_until_it_fails(&mut client, there));
+            let working = scope.spawn(|| session.commit_until_it_fails(there));
             std::thread::sleep(Duration::from_millis(700 + kill % 16 * 37));
             mounted.kill();
             working.join().unwrap()
@@ -76,11 +81,26 @@ fn postgres_loses_nothing_when_the_cache_of_its_volume_is_killed() {
         acknowledged = worked;
     }
     let mounted = Mounted::on(&scratch, "cache", "disk", &below.join("fs"));
-    assert_eq!(template.broken(&below, acknowledged), None, "at the end");
+    assert_eq!(database.broken(&below, acknowledged), None, "at the end");
     compare(&scratch);
     drop(mounted);
     run("e2fsck", &["-fp", &scratch.file("disk")]);
     println!("{kills} kills, {acknowledged} commits");
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
+fn postgres_loses_nothing_when_the_cache_of_its_volume_is_killed() {
+    if is_possible(&["setpriv"]) {
+        survives_kills(&on_postgres::Template::make("killed"));
+    }
+}
+
+#[test]
+fn mariadb_loses_nothing_when_the_cache_of_its_volume_is_killed() {
+    if is_possible(&SERVER) {
+        survives_kills(&on_mariadb::Template::make());
+    }
 }
 
 /// A modelled drive, served, as a file.
@@ -133,25 +153,24 @@ enum Cut {
 
 /// One life, in which the power fails so many seconds after the drives have started. None if that was before
 /// anything was committed.
-fn survives(template: &Template, cut: Cut, seconds: u64) -> Option<()> {
+fn survives(database: &dyn Database, cut: Cut, seconds: u64) -> Option<()> {
     let (mut cache, mut disk, scratch) = (Drive::of("ssd-a"), Drive::of("ssd-a"), Scratch::new());
     std::fs::File::create(cache.image()).unwrap().set_len(48 << 20).unwrap();
-    template.image(&disk.image(), 64 << 20);
+    database.image(&disk.image());
     let after = format!("{seconds}s");
     let when = |is_cut: bool| if is_cut { vec!["--power-cut-after", after.as_str()] } else { Vec::new() };
     cache.is_on(&when(cut != Cut::Backing));
     disk.is_on(&when(cut != Cut::Cache));
     create(&scratch, &cache.file(), &disk.file());
-    let below = template.folder().join(format!("{cut:?}"));
+    let below = database.folder().join(format!("{cut:?}"));
     let (mut acknowledged, mut committed) = (0, false);
     {
         let mut mounted = Mounted::on(&scratch, &cache.file(), &disk.file(), &below.join("fs"));
-        let server = template.serve(&mounted.folder.join("db"), &[], &[]);
-        let mut client = server.client();
+        let mut session = database.begin(&mounted.folder.join("db"), &[], &[]);
         if cut == Cut::Cache {
             while cache.served.as_ref().unwrap().1.socket.exists() {
                 acknowledged += 1;
-                commit(&mut client, acknowledged).unwrap();
+                assert!(session.commit(acknowledged));
             }
             if acknowledged > 0 {
                 committed = true;
@@ -159,13 +178,12 @@ fn survives(template: &Template, cut: Cut, seconds: u64) -> Option<()> {
                 // That costs speed and nothing else.
                 for _ in 0..20 {
                     acknowledged += 1;
-                    commit(&mut client, acknowledged).unwrap();
+                    assert!(session.commit(acknowledged));
                 }
             }
-            drop(client);
-            server.end();
+            session.end();
         } else {
-            acknowledged = commit_until_it_fails(&mut client, 0);
+            acknowledged = session.commit_until_it_fails(0);
             committed = acknowledged > 0;
             mounted.kill();
         }
@@ -179,7 +197,7 @@ fn survives(template: &Template, cut: Cut, seconds: u64) -> Option<()> {
     disk.is_on(&[]);
     {
         let mounted = Mounted::on(&scratch, &cache.file(), &disk.file(), &below.join("fs"));
-        assert_eq!(template.broken(&below, acknowledged), None, "{cut:?}");
+        assert_eq!(database.broken(&below, acknowledged), None, "{cut:?}");
         compare(&scratch);
         println!("{cut:?}: {acknowledged} commits; the cache begins with {}", mounted.status()["begins"]);
     }
@@ -192,11 +210,10 @@ fn survives(template: &Template, cut: Cut, seconds: u64) -> Option<()> {
 #[test]
 #[ignore = "needs a PostgreSQL build, and makes it if there is none"]
 fn postgres_loses_nothing_when_devices_lose_their_power() {
-    if let Some(why) = missing(&PROGRAMS) {
-        println!("skipped: {why}");
+    if !is_possible(&["setpriv"]) {
         return;
     }
-    let template = Template::make("powerless");
+    let template = on_postgres::Template::make("powerless");
     for cut in [Cut::Cache, Cut::Backing, Cut::Both] {
         // How long a server takes to start depends on the machine.
         let mut seconds = [6, 12, 24, 48].into_iter();
@@ -205,23 +222,23 @@ fn postgres_loses_nothing_when_devices_lose_their_power() {
 }
 
 /// How many of so many power cuts cost a database on a drive something, whose file system sends no flushes.
-fn losses(template: &Template, model: &'static str, cuts: u64) -> u64 {
+fn losses(database: &dyn Database, model: &'static str, cuts: u64) -> u64 {
     let mut losses = 0;
     for seed in 1..=cuts {
         let drive = Drive::of(model);
-        template.image(&drive.image(), 64 << 20);
+        database.image(&drive.image());
         let (image, writes, seed) = (drive.image(), (150 + seed * 40).to_string(), seed.to_string());
         let mut options = vec!["--model", model, "--image", &image, "--time-scale", "0.05"];
         options.extend(["--power-cut-after", &writes, "--seed", &seed]);
         let serving = Serving::start(&drive.scratch, &options);
-        let below = template.folder().join(format!("{model}-{seed}"));
+        let below = database.folder().join(format!("{model}-{seed}"));
         let acknowledged = {
             let mounted = served::Mounted::on(&below, &serving.socket, &["-o", "barrier=0"]);
-            let server = template.serve(&mounted.folder.join("db"), &[], &[]);
-            commit_until_it_fails(&mut server.client(), 0)
+            let mut session = database.begin(&mounted.folder.join("db"), &[], &[]);
+            session.commit_until_it_fails(0)
         };
         serving.end();
-        let broken = template.broken_image(&image, &drive.scratch, acknowledged);
+        let broken = database.broken_image(&image, &drive.scratch, acknowledged);
         println!("{model}, seed {seed}: {acknowledged} commits, {broken:?}");
         assert!(acknowledged > 0);
         losses += u64::from(broken.is_some());
@@ -232,11 +249,10 @@ fn losses(template: &Template, model: &'static str, cuts: u64) -> u64 {
 #[test]
 #[ignore = "needs a PostgreSQL build, and makes it if there is none"]
 fn without_barriers_a_volatile_drive_loses_commits_and_a_durable_one_does_not() {
-    if let Some(why) = missing(&PROGRAMS) {
-        println!("skipped: {why}");
+    if !is_possible(&["setpriv"]) {
         return;
     }
-    let template = Template::make("barriers");
+    let template = on_postgres::Template::make("barriers");
     assert!(losses(&template, "ssd-a", 3) > 0);
     assert_eq!(losses(&template, "durassd", 3), 0);
 }
