@@ -1,7 +1,8 @@
 //! The flush that is missing, in PostgreSQL on ext4: the server as it is, as it is when asked for less, and
 //! with calls of fsync and fdatasync taken out.
 //!
-//! Needs root, for a loop device on a file of FUSE, and the programs of `omissions::PROGRAMS`; skipped without.
+//! Needs root, for a loop device on a file of FUSE, and the programs of `omissions::PROGRAMS`; skipped
+//! without.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -48,7 +49,13 @@ fn a_flush_that_postgres_is_told_to_leave_out_is_named() {
         &[
             (set("nothing synced", &["fsync=off"]), Told::Absent),
             (set("commits not waited for", &["synchronous_commit=off"]), Told::Absent),
-            (set("no images of pages, which are torn", &["full_page_writes=off"]), Told::Torn),
+            (
+                set(
+                    "no images of pages, which are torn",
+                    &["full_page_writes=off", "debug_io_direct=data,wal"],
+                ),
+                Told::Torn,
+            ),
             (NO_BARRIERS, Told::AfterAWrite),
         ],
     );

@@ -184,7 +184,7 @@ impl Session for Server<'_> {
     fn commit(&mut self, row: u64) -> bool {
         let query = format!(
             "begin; insert into t select {row}, string_agg(md5('{row}.' || g), '') from generate_series(1, 30) g; \
-             update c set n = n + 1; commit"
+             update t set v = v where id % 8 = {row} % 8; update c set n = n + 1; commit"
         );
         self.client().batch_execute(&query).is_ok()
     }
