@@ -33,8 +33,7 @@ use on_mariadb::SERVER;
 use served::Shown;
 use serving::Serving;
 
-const PROGRAMS: [&str; 9] =
-    ["nbdfuse", "losetup", "mount", "umount", "mke2fs", "e2fsck", "sync", "kill", "unshare"];
+const PROGRAMS: [&str; 8] = ["nbdfuse", "losetup", "mount", "umount", "mke2fs", "e2fsck", "sync", "kill"];
 
 /// Kills of the process that serves the volume.
 const KILLS: &str = "MEZZANINE_DATABASE_KILLS";

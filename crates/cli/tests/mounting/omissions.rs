@@ -11,8 +11,8 @@ use super::served::{Marks, Mounted};
 use super::serving::Serving;
 
 /// What is needed besides the server.
-pub(crate) const PROGRAMS: [&str; 10] =
-    ["nbdfuse", "losetup", "mount", "umount", "mke2fs", "e2fsck", "unshare", "strace", "kill", "sync"];
+pub(crate) const PROGRAMS: [&str; 9] =
+    ["nbdfuse", "losetup", "mount", "umount", "mke2fs", "e2fsck", "strace", "kill", "sync"];
 
 pub(crate) const COMMITS: u64 = 40;
 
@@ -105,8 +105,8 @@ fn tried(database: &dyn Database, setting: &Setting, cuts: u32) -> Value {
     let said = serving.end_by("-TERM");
     assert!(said["recorded_events"].as_u64().unwrap() > COMMITS, "{said}");
     let check = format!("{MOUNT}{}", database.check());
-    let mut command = Command::new("unshare");
-    command.args(["--mount", env!("CARGO_BIN_EXE_mezz"), "device", "cuts", &recording, "--json"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mezz"));
+    command.args(["device", "cuts", &recording, "--json"]);
     let image = Image::new();
     command.args(["--cuts", &cuts.to_string(), "--check", &check, "--image", &image.0]);
     let output = command.envs(database.environment()).output().unwrap();
