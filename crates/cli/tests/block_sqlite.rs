@@ -7,103 +7,20 @@
 mod common;
 mod mounting;
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+#[path = "mounting/cached.rs"]
+mod cached;
 
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use cached::{Mounted, json};
 use common::Scratch;
 use mounting::{missing, run};
 use rusqlite::Connection;
-use serde_json::Value;
 
 const PROGRAMS: [&str; 5] = ["losetup", "mount", "umount", "mke2fs", "e2fsck"];
 const KILLS: u64 = 12;
-
-/// Does it if it can be done.
-fn quietly(program: &str, arguments: &[&str]) {
-    let _ = Command::new(program).args(arguments).stderr(Stdio::null()).stdout(Stdio::null()).status();
-}
-
-/// A volume with its cache, served as a file by a process, with a file system on it; taken apart again
-/// whatever happens.
-struct Mounted<'s> {
-    scratch: &'s Scratch,
-    child: Child,
-    loop_device: Option<String>,
-}
-
-fn mezz(scratch: &Scratch, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mezz"));
-    command.current_dir(&scratch.0).arg("block").args(arguments);
-    command.env("MEZZ_RUN_DIR", scratch.0.join("run")).env("MEZZ_STATE_DIR", scratch.0.join("state"));
-    command
-}
-
-fn json(scratch: &Scratch, arguments: &[&str]) -> Value {
-    let output = mezz(scratch, &[arguments, &["--json"]].concat()).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-impl<'s> Mounted<'s> {
-    fn on(scratch: &'s Scratch) -> Self {
-        let arguments =
-            ["attach", "cache", "--backing", "disk", "--fuse", "file", "--settle", "300ms", "--json"];
-        let log = std::fs::File::options().append(true).create(true).open(scratch.0.join("log")).unwrap();
-        let child = mezz(scratch, &arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let mut mounted = Self { scratch, child, loop_device: None };
-        let begun = Instant::now();
-        while json(scratch, &["list"]).as_array().unwrap().is_empty() {
-            let log = || std::fs::read_to_string(scratch.0.join("log"));
-            assert!(mounted.child.try_wait().unwrap().is_none(), "{:?}", log());
-            assert!(begun.elapsed() < Duration::from_secs(30), "it is not attached: {:?}", log());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let file = scratch.0.join("file");
-        let device = run("losetup", &["-f", "--show", "--direct-io=on", &file.to_string_lossy()]);
-        mounted.loop_device = Some(device.clone());
-        run("mount", &[&device, &mounted.folder().to_string_lossy()]);
-        mounted
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.scratch.0.join("fs")
-    }
-
-    fn status(&self) -> Value {
-        json(self.scratch, &["status", "file"])["cache"].clone()
-    }
-
-    /// Killed at this moment.
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        // What is not there any more does not matter.
-        let folder = self.folder();
-        let unmounted = Command::new("umount").arg(&folder).stderr(Stdio::null()).status();
-        if !unmounted.is_ok_and(|status| status.success()) {
-            quietly("umount", &["-l", &folder.to_string_lossy()]);
-        }
-        if let Some(device) = &self.loop_device {
-            quietly("losetup", &["-d", device]);
-            // It is let go a little later.
-            let backing = format!("/sys/block/{}/loop/backing_file", device.trim_start_matches("/dev/"));
-            let begun = Instant::now();
-            while Path::new(&backing).exists() && begun.elapsed() < Duration::from_secs(5) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        quietly("umount", &["-l", &self.scratch.0.join("file").to_string_lossy()]);
-    }
-}
 
 fn open(folder: &Path) -> Connection {
     let connection = Connection::open(folder.join("db")).unwrap();
@@ -162,7 +79,6 @@ fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
     let disk = scratch.file("disk");
     std::fs::File::create(&disk).unwrap().set_len(48 << 20).unwrap();
     run("mke2fs", &["-q", "-t", "ext4", "-E", "lazy_itable_init=0", "-J", "size=4", "-b", "4096", &disk]);
-    std::fs::create_dir(scratch.0.join("fs")).unwrap();
     json(&scratch, &["create", "cache", "--size", "32MiB", "--fragment", "128KiB", "--backing", "disk"]);
     let next = AtomicU64::new(0);
     let mut warm = Vec::new();
@@ -172,11 +88,11 @@ fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
     let mut kill = 0;
     while kill < KILLS || !enough(&warm, next.load(SeqCst)) && kill < 10 * KILLS {
         kill += 1;
-        let mut mounted = Mounted::on(&scratch);
+        let mut mounted = Mounted::on(&scratch, "cache", "disk", &scratch.0.join("fs"));
         let begins = mounted.status()["begins"].as_str().unwrap().to_owned();
         let fragments: u64 = begins.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{begins}"));
         warm.push(fragments);
-        let connection = open(&mounted.folder());
+        let connection = open(&mounted.folder);
         connection.execute_batch("create table if not exists t (id integer primary key, v text)").unwrap();
         let rows = verify(&connection, next.load(SeqCst), &format!("before kill {kill}"));
         // One that was under way may have been carried out.
@@ -192,8 +108,8 @@ fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
         });
     }
     {
-        let mounted = Mounted::on(&scratch);
-        let connection = open(&mounted.folder());
+        let mounted = Mounted::on(&scratch, "cache", "disk", &scratch.0.join("fs"));
+        let connection = open(&mounted.folder);
         verify(&connection, next.load(SeqCst), "at the end");
         drop(connection);
         let compared = json(&scratch, &["check", "file", "--compare"]);

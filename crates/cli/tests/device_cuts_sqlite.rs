@@ -7,18 +7,18 @@
 mod common;
 mod mounting;
 
+#[path = "mounting/served.rs"]
+mod served;
+
 #[path = "common/serving.rs"]
 mod serving;
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use common::{Scratch, mezz};
 use mounting::{missing, run};
 use serde_json::Value;
+use served::{Marks, Mounted};
 use serving::Serving;
 
 const PROGRAMS: [&str; 8] =
@@ -42,66 +42,6 @@ rows=$(sqlite3 "$folder/db" 'select count(*) from t' 2>/dev/null || echo 0)
 [ "$rows" -ge "$marks" ] || { echo "$rows rows, $marks were acknowledged"; exit 1; }
 "#;
 
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A file system on a served file, taken apart again whatever happens.
-struct Mounted {
-    folder: PathBuf,
-    fuse: PathBuf,
-    loop_device: Option<String>,
-    nbdfuse: Child,
-}
-
-impl Mounted {
-    fn on(scratch: &Scratch, socket: &Path) -> Self {
-        let (fuse, folder) = (scratch.0.join("fuse"), scratch.0.join("fs"));
-        std::fs::create_dir(&fuse).unwrap();
-        std::fs::create_dir(&folder).unwrap();
-        let mut command = Command::new("nbdfuse");
-        command.arg(&fuse).arg("--unix").arg(socket).stderr(Stdio::null());
-        let mut mounted = Self { folder, fuse, loop_device: None, nbdfuse: command.spawn().unwrap() };
-        let file = mounted.fuse.join("nbd");
-        wait_for("nbdfuse shows a file", || file.exists());
-        let device = run("losetup", &["-f", "--show", "--direct-io=on", &file.to_string_lossy()]);
-        mounted.loop_device = Some(device.clone());
-        run("mount", &[&device, &mounted.folder.to_string_lossy()]);
-        mounted
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // What is not there any more does not matter.
-        let quietly = |program: &str, argument: &str| {
-            let _ = Command::new(program).arg("-d").arg(argument).stderr(Stdio::null()).status();
-        };
-        let umount = |path: &Path| {
-            let _ = Command::new("umount").arg(path).stderr(Stdio::null()).status();
-        };
-        umount(&self.folder);
-        if let Some(device) = &self.loop_device {
-            quietly("losetup", device);
-            // It is let go a little later.
-            let is_let_go = || {
-                let backing = format!("/sys/block/{}/loop/backing_file", device.trim_start_matches("/dev/"));
-                !Path::new(&backing).exists()
-            };
-            let begun = Instant::now();
-            while !is_let_go() && begun.elapsed() < Duration::from_secs(5) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        }
-        umount(&self.fuse);
-        let _ = self.nbdfuse.wait();
-    }
-}
-
 /// What SQLite is asked for, and which calls of fsync do nothing: those of this file.
 struct Setting {
     journal: &'static str,
@@ -115,7 +55,7 @@ struct Setting {
 fn works() {
     let (Ok(database), Ok(marks)) = (std::env::var("WORKS_ON"), std::env::var("WORKS_FOR")) else { return };
     let of = |name: &str| std::env::var(name).unwrap();
-    let mut marks = BufReader::new(UnixStream::connect(marks).unwrap());
+    let mut marks = Marks::to(&marks);
     let connection = rusqlite::Connection::open(database).unwrap();
     let pragma =
         format!("pragma journal_mode = {}; pragma synchronous = {};", of("JOURNAL"), of("SYNCHRONOUS"));
@@ -123,10 +63,7 @@ fn works() {
     connection.execute_batch("create table t (id integer primary key, v blob)").unwrap();
     for row in 0..TRANSACTIONS {
         connection.execute("insert into t values (?1, randomblob(700))", [row as i64]).unwrap();
-        marks.get_mut().write_all(format!("{row}\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        marks.read_line(&mut answer).unwrap();
-        assert_eq!(answer, "ok\n");
+        marks.say(&row.to_string());
     }
 }
 
@@ -138,7 +75,7 @@ fn tried(setting: &Setting) -> Value {
     run("mke2fs", &["-q", "-t", "ext4", "-E", "lazy_itable_init=0", "-J", "size=1", "-b", "1024", &disk]);
     let serving = Serving::start(&scratch, &["--file", &disk, "--record", &recording, "--marks", &marks]);
     {
-        let mounted = Mounted::on(&scratch, &serving.socket);
+        let mounted = Mounted::on(&scratch.0, &serving.socket, &[]);
         let this = std::env::current_exe().unwrap();
         let mut command = match setting.without_fsync_of {
             Some(name) => {

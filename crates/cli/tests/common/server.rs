@@ -1,7 +1,7 @@
 //! PostgreSQL servers for tests that are run where a build of it may take its minutes.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::mezz;
@@ -177,17 +177,43 @@ impl Cluster {
     pub(crate) fn kill(&self) {
         let pid_file = std::fs::read_to_string(Path::new(&self.directory).join("postmaster.pid")).unwrap();
         let postmaster: u32 = pid_file.lines().next().unwrap().parse().unwrap();
-        let all: Vec<u32> = std::iter::once(postmaster)
-            .chain(processes().filter(|p| p.1 == postmaster).map(|p| p.0))
-            .collect();
-        let numbers: Vec<String> = all.iter().map(u32::to_string).collect();
-        // One that ended by itself meanwhile is just as dead.
-        let _ = Command::new("kill").arg("-9").args(&numbers).stderr(Stdio::null()).status().unwrap();
-        let began = Instant::now();
-        while processes().any(|process| all.contains(&process.0)) {
-            assert!(began.elapsed() < Duration::from_secs(60), "a killed process does not go away");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let all = family(postmaster);
+        kill(&all);
+        wait_until_gone(&all);
+    }
+}
+
+/// kill -9 of a child of this process with its children and theirs, and waits until they are gone.
+pub(crate) fn kill_family(child: &mut Child) {
+    let all = family(child.id());
+    kill(&all);
+    let _ = child.wait();
+    wait_until_gone(&all);
+}
+
+/// A process, its children and theirs.
+fn family(root: u32) -> Vec<u32> {
+    let all: Vec<(u32, u32)> = processes().collect();
+    let mut family = vec![root];
+    let mut next = 0;
+    while let Some(&parent) = family.get(next) {
+        family.extend(all.iter().filter(|process| process.1 == parent).map(|process| process.0));
+        next += 1;
+    }
+    family
+}
+
+/// kill -9. One that ended by itself meanwhile is just as dead.
+fn kill(all: &[u32]) {
+    let numbers: Vec<String> = all.iter().map(u32::to_string).collect();
+    let _ = Command::new("kill").arg("-9").args(&numbers).stderr(Stdio::null()).status().unwrap();
+}
+
+fn wait_until_gone(all: &[u32]) {
+    let began = Instant::now();
+    while processes().any(|process| all.contains(&process.0)) {
+        assert!(began.elapsed() < Duration::from_secs(60), "a killed process does not go away");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
