@@ -28,7 +28,8 @@ pub struct Cache {
 impl Cache {
     /// An empty cache in memory of this process.
     ///
-    /// # Panics If it has a map that was opened before: what that says would not be known
+    /// # Panics
+    /// If it has a map that was opened before: what that says would not be known
     /// ([`Recovery`](crate::Recovery)).
     pub fn heap(geometry: Geometry) -> Self {
         let region = Region::heap(geometry.region_bytes());

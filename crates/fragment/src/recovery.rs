@@ -56,7 +56,8 @@ impl Recovery {
 
     /// Opens a cache in this memory, of which nothing is kept.
     ///
-    /// # Panics If the cache has no map, the superblock was not opened, or the region is smaller than
+    /// # Panics
+    /// If the cache has no map, the superblock was not opened, or the region is smaller than
     /// [`Geometry::region_bytes`].
     pub fn in_region(mut region: Region, geometry: Geometry) -> Self {
         region.wipe();

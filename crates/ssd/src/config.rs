@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ConfigError;
-use crate::geometry::{Geometry, NandTimings};
+use crate::geometry::{BLOCKS_PER_PLANE_MAX, Geometry, MB_PER_S_MIN, NandTimings};
 use crate::power::PowerLossConfig;
 
 /// Write streams that hosts can tell apart.
@@ -87,12 +87,16 @@ pub struct FtlConfig {
     pub streams: u32,
     /// Entries of the map that may be newer than flash has them. A program has to wait while they are.
     pub dirty_entries_max: u32,
-    /// Whether the map is journalled to flash at all: without, its writes are not counted.
+    /// Whether the map is journalled to flash at all. Without, it is as if in memory that outlives the power
+    /// at no cost: a start has of it what was in flash, nothing of it is dumped, and its writes are neither
+    /// made nor counted.
     pub journal: bool,
     /// Erases between the least and the most worn block of a plane from which on the least worn one is
     /// collected whatever it holds (static wear levelling). 0 = never.
     pub wear_gap_max: u32,
-    /// Erases that a block lives.
+    /// Erases that a block lives. One that has come to its end is taken out of use where its plane has two
+    /// erased ones beside it, and there is room for all that the host may write without it. Otherwise it is
+    /// used on, and counted all the same ([`Counters::blocks_worn_out`](crate::Counters::blocks_worn_out)).
     pub endurance_erases: u32,
     /// Blocks that are bad from the beginning, per thousand.
     pub bad_blocks_per_thousand: u32,
@@ -231,7 +235,6 @@ impl SsdConfig {
         self.timings.check()?;
         self.ftl.check(&self.geometry)?;
         self.cache.check(&self.geometry)?;
-        self.cache.check_dump(&self.geometry, self.ftl.dirty_entries_max)?;
         self.host.check()?;
         if let Some(power_loss) = &self.power_loss {
             power_loss.check(self.cache.kind, self.ftl.journal)?;
@@ -250,7 +253,7 @@ impl SsdConfig {
             );
             return Err(ConfigError::new("capacity_bytes", reason));
         }
-        Ok(())
+        self.cache.check_dump(self.dump_bytes_needed())
     }
 
     /// # Errors
@@ -268,6 +271,7 @@ impl SsdConfig {
         let mut config = self.clone();
         let share = f64::from(blocks_per_plane) / f64::from(self.geometry.blocks_per_plane);
         config.geometry.blocks_per_plane = blocks_per_plane;
+        config.geometry.check()?;
         let units = (f64::from(self.logical_units()) * share) as u64;
         let units = units.min(config.capacity_units_max());
         config.capacity_bytes = units * u64::from(self.geometry.unit_bytes);
@@ -282,16 +286,17 @@ impl SsdConfig {
     /// As of [`Self::check`]; a capacity for which flash would have to be more than four times as large, if
     /// this one's is not.
     pub fn with_capacity(&self, capacity_bytes: u64) -> Result<Self, ConfigError> {
+        self.check()?;
         let share = self.capacity_bytes as f64 / self.geometry.bytes() as f64;
         let mut config = Self { capacity_bytes, ..self.clone() };
-        let least = 2 * self.ftl.reserve_blocks_per_plane + 2;
+        let least = (2 * self.ftl.reserve_blocks_per_plane + 2).min(BLOCKS_PER_PLANE_MAX);
         // Pages share cells with others in their block, and collection wants some to choose from.
         let pages_least = (2 * self.geometry.paired_distance).max(4);
         loop {
             config.geometry.blocks_per_plane = 1;
             let row = config.geometry.bytes();
             let blocks = (capacity_bytes as f64 / share / row as f64).ceil() as u64;
-            config.geometry.blocks_per_plane = blocks.clamp(least.into(), 1 << 20) as u32;
+            config.geometry.blocks_per_plane = blocks.clamp(least.into(), BLOCKS_PER_PLANE_MAX.into()) as u32;
             let pages = config.geometry.pages_per_block;
             if blocks >= u64::from(least) || pages / 2 < pages_least {
                 break;
@@ -301,9 +306,12 @@ impl SsdConfig {
         let units = capacity_bytes / u64::from(self.geometry.unit_bytes);
         let most = 4.0_f64.max(2.0 / share) * capacity_bytes as f64;
         let has_room = |config: &Self| config.capacity_units_max() >= units;
-        let may_grow =
-            |config: &Self| (config.geometry.bytes() as f64) < most && config.geometry.has_units_for_map();
-        while !has_room(&config) && may_grow(&config) {
+        let may_grow = |config: &Self| {
+            (config.geometry.bytes() as f64) < most
+                && config.geometry.has_units_for_map()
+                && config.geometry.blocks_per_plane < BLOCKS_PER_PLANE_MAX
+        };
+        while may_grow(&config) && !has_room(&config) {
             config.geometry.blocks_per_plane += 1;
         }
         if !config.geometry.has_units_for_map() {
@@ -351,7 +359,7 @@ impl SsdConfig {
 
     /// Frames of the buffer, of a mapping unit each.
     pub(crate) fn buffer_frames(&self) -> u32 {
-        (self.cache.buffer_bytes / u64::from(self.geometry.unit_bytes)) as u32
+        (self.cache.buffer_bytes / u64::from(self.geometry.unit_bytes.max(1))) as u32
     }
 
     /// Units that can hold nothing for long: of the reserve, of open blocks and those that are collected, of
@@ -364,13 +372,31 @@ impl SsdConfig {
             + 2;
         let bad =
             (self.geometry.blocks_of_any() * u64::from(self.ftl.bad_blocks_per_thousand)).div_ceil(1000);
-        // Less than a page of garbage stays in a block; a unit in the buffer has its version of before in
+        // Less garbage than is worth it stays in a block; a unit in the buffer has its version of before in
         // flash.
-        let rest = self.geometry.blocks_of_any() * u64::from(self.geometry.units_per_page() - 1);
+        let rest = self.geometry.blocks_of_any() * u64::from(self.gain_units_min().saturating_sub(1));
         let buffered = u64::from(self.buffer_frames());
         // So have two pages of the map.
         let map = 2 * u64::from(self.geometry.units_per_page());
         (planes * per_plane + bad) * u64::from(self.geometry.units_per_block()) + rest + buffered + map
+    }
+
+    /// Units that collecting a block has to free at least: a page, as what is moved fills whole ones. And
+    /// twice what it takes to journal what is moved, or the journal would make the work that it writes: for
+    /// each page of entries, a page of the map is written as well.
+    pub(crate) fn gain_units_min(&self) -> u32 {
+        let (page, block) = (self.geometry.units_per_page(), self.geometry.units_per_block());
+        let entries = (self.geometry.page_bytes / crate::ftl::JOURNAL_ENTRY_BYTES).max(1);
+        let journalled = u64::from(block) * 4 * u64::from(page) / u64::from(entries);
+        let least = if self.ftl.journal { journalled as u32 } else { 0 };
+        least.next_multiple_of(page).clamp(page, block.max(page))
+    }
+
+    /// Blocks that each plane can lose to wear: the host's units find room without them.
+    pub(crate) fn spare_blocks_per_plane(&self) -> u32 {
+        let spare = self.capacity_units_max().saturating_sub(self.logical_units().into());
+        let per_block = u64::from(self.geometry.units_per_block()) * u64::from(self.geometry.planes());
+        (spare / per_block) as u32
     }
 
     /// Units that the map's pages and its journal take on flash.
@@ -379,6 +405,33 @@ impl SsdConfig {
             return 0;
         }
         2 * u64::from(self.map_pages()) * u64::from(self.geometry.units_per_page())
+    }
+
+    /// Entries of the map that may be in no page of the journal when the power fails, but for those of units
+    /// that are dumped themselves. Each unit has one at most.
+    ///
+    /// Beside the [`FtlConfig::dirty_entries_max`] that are counted when programs begin, there are those that
+    /// fill the next page of the journal, and those that planes have still to do by then: a buffer may be given to planes at once, and each unit of it has
+    /// collection move no more than a block without a page. Whole blocks are collected as many as it takes,
+    /// so there all entries may have changed.
+    fn changed_entries_max(&self) -> u64 {
+        let logical = self.capacity_bytes / u64::from(self.geometry.unit_bytes.max(1));
+        if !self.ftl.journal {
+            return 0;
+        }
+        if self.ftl.collection_pace == CollectionPace::WholeBlock {
+            return logical;
+        }
+        let queued = u64::from(self.buffer_frames()) * u64::from(self.geometry.pages_per_block);
+        let of_page = u64::from(self.geometry.page_bytes / crate::ftl::JOURNAL_ENTRY_BYTES);
+        logical.min(u64::from(self.ftl.dirty_entries_max) + of_page + queued)
+    }
+
+    /// Bytes that a durable cache may have to dump: what its capacitors have to carry ([`DumpConfig`]).
+    pub fn dump_bytes_needed(&self) -> u64 {
+        let frame = u64::from(self.geometry.unit_bytes) + 4;
+        u64::from(self.buffer_frames()) * frame
+            + self.changed_entries_max().saturating_mul(crate::ftl::JOURNAL_ENTRY_BYTES.into())
     }
 
     /// Flash pages that the whole map takes.
@@ -454,10 +507,11 @@ pub struct DumpConfig {
 impl CacheConfig {
     /// Bytes that the capacitors carry to the dump area.
     pub fn dump_bytes_max(&self) -> Option<u64> {
-        self.dump.map(|dump| (dump.hold_up_ms * dump.mb_per_s * 1e3) as u64)
+        self.dump.map(|dump| (dump.hold_up_ms * dump.mb_per_s * 1e3).round() as u64)
     }
 
-    fn check_dump(&self, geometry: &Geometry, dirty_entries_max: u32) -> Result<(), ConfigError> {
+    /// `needed` is how many bytes there may be to dump.
+    fn check_dump(&self, needed: u64) -> Result<(), ConfigError> {
         let Some(dump) = self.dump else {
             let needed = self.kind == CacheKind::Durable;
             let reason = "is missing: a durable cache needs hold_up_ms and mb_per_s of its capacitors";
@@ -468,14 +522,11 @@ impl CacheConfig {
                 return Err(ConfigError::new(key, format!("must be above 0 and at most 10^6, not {value}")));
             }
         }
-        let frames = self.buffer_bytes / u64::from(geometry.unit_bytes);
-        let bytes = frames * (u64::from(geometry.unit_bytes) + 4)
-            + u64::from(dirty_entries_max) * u64::from(crate::ftl::JOURNAL_ENTRY_BYTES);
         let carried = self.dump_bytes_max().unwrap_or(0);
-        if bytes > carried {
+        if self.kind == CacheKind::Durable && needed > carried {
             let reason = format!(
-                "carries {carried} bytes, and buffer and changed entries of the map are {bytes}: a smaller \
-                 buffer_bytes or dirty_entries_max, or more hold_up_ms"
+                "carries {carried} bytes, and buffer and changed entries of the map may be {needed}: use a \
+                 smaller buffer_bytes or dirty_entries_max, collection_pace = \"incremental\", or more hold_up_ms"
             );
             return Err(ConfigError::new("dump", reason));
         }
@@ -503,8 +554,8 @@ impl HostConfig {
             let reason = format!("must be from 1 to 65536, not {}", self.queue_depth);
             return Err(ConfigError::new("queue_depth", reason));
         }
-        if !(self.link_mb_per_s.is_finite() && self.link_mb_per_s > 0.0) {
-            let reason = format!("must be above 0, not {}", self.link_mb_per_s);
+        if !(self.link_mb_per_s.is_finite() && self.link_mb_per_s >= MB_PER_S_MIN) {
+            let reason = format!("must be at least {MB_PER_S_MIN}, not {}", self.link_mb_per_s);
             return Err(ConfigError::new("link_mb_per_s", reason));
         }
         let times = [

@@ -7,6 +7,13 @@ use crate::ConfigError;
 /// Mapping units that one flash page can hold at most.
 pub const UNITS_PER_PAGE_MAX: u32 = 8;
 
+/// Erase blocks that a plane can have at most.
+pub(crate) const BLOCKS_PER_PLANE_MAX: u32 = 1 << 20;
+
+/// The lowest rate that a drive may have, in 10^6 bytes per second: a unit of 64 KiB takes 6.6 s then, as
+/// long as the slowest program that it may have, and times do not run over.
+pub(crate) const MB_PER_S_MIN: f64 = 0.01;
+
 /// Mapping units of a drive: fewer than this. A word of the map has a bit for what is in the buffer.
 const UNITS_LIMIT: u64 = 1 << 31;
 
@@ -62,7 +69,7 @@ impl Geometry {
             ("packages_per_channel", self.packages_per_channel, 64),
             ("chips_per_package", self.chips_per_package, 64),
             ("planes_per_chip", self.planes_per_chip, 16),
-            ("blocks_per_plane", self.blocks_per_plane, 1 << 20),
+            ("blocks_per_plane", self.blocks_per_plane, BLOCKS_PER_PLANE_MAX),
             ("pages_per_block", self.pages_per_block, 1 << 14),
         ];
         for (key, value, max) in counts {
@@ -185,16 +192,16 @@ impl NandTimings {
     /// # Errors
     /// The first time or rate that cannot be.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let keys = [
-            ("read_us", self.read_us),
-            ("program_us", self.program_us),
-            ("erase_us", self.erase_us),
-            ("channel_mb_per_s", self.channel_mb_per_s),
-        ];
+        let keys = [("read_us", self.read_us), ("program_us", self.program_us), ("erase_us", self.erase_us)];
         for (key, value) in keys {
             if !(value.is_finite() && value > 0.0 && value <= 1e7) {
                 return Err(ConfigError::new(key, format!("must be above 0 and at most 10^7, not {value}")));
             }
+        }
+        let rate = self.channel_mb_per_s;
+        if !(MB_PER_S_MIN..=1e7).contains(&rate) {
+            let reason = format!("must be from {MB_PER_S_MIN} to 10^7, not {rate}");
+            return Err(ConfigError::new("channel_mb_per_s", reason));
         }
         Ok(())
     }

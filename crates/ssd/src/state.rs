@@ -73,6 +73,8 @@ pub(crate) struct Layout {
     /// All of them and the head, in words.
     words: usize,
     dimensions: Dimensions,
+    /// Blocks that each plane can lose.
+    spare_blocks: u32,
     by_frames: Divisor,
     by_queue: Divisor,
 }
@@ -148,7 +150,8 @@ impl Layout {
             spare: geometry.units() as usize,
             vouched: (geometry.units() as usize).div_ceil(64),
             words: 0,
-            dimensions: Dimensions::new(*geometry),
+            dimensions: Dimensions::new(*geometry).with_gain(config.gain_units_min()),
+            spare_blocks: config.spare_blocks_per_plane(),
             by_frames: Divisor::new(config.buffer_frames()),
             by_queue: Divisor::new(queue),
         };
@@ -225,6 +228,7 @@ impl Layout {
             queue: Queue::new(queue, self.by_queue),
             ftl: Ftl {
                 config: &config.ftl,
+                spare_blocks: self.spare_blocks,
                 array,
                 clock,
                 map,

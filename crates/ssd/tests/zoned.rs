@@ -135,6 +135,22 @@ fn a_model_says_what_it_is_and_has_a_twin_behind_a_translation_layer() {
 }
 
 #[test]
+fn what_waits_for_a_partner_is_in_the_register_and_behind_a_finished_end_is_nothing() {
+    let mut drive = Drive::new();
+    let zones = drive.ssd.zones();
+    let at = zones.conventional * zones.zone_len;
+    drive.run(OperationKind::Write, at, 3 * 4096);
+    let hits = |drive: &mut Drive, from: u64, units: u64| {
+        let before = drive.ssd.counters(&drive.state).buffer_hits;
+        drive.run(OperationKind::Read, at + 4096 * from, 4096 * units);
+        drive.ssd.counters(&drive.state).buffer_hits - before
+    };
+    assert_eq!((hits(&mut drive, 0, 2), hits(&mut drive, 2, 1), hits(&mut drive, 3, 9)), (0, 1, 0));
+    drive.run(OperationKind::Finish, at, 0);
+    assert_eq!((hits(&mut drive, 0, 4), hits(&mut drive, 4, 9)), (0, 0));
+}
+
+#[test]
 fn no_more_zones_are_begun_than_may_be_active() {
     let mut drive = Drive::of(&limited("max_active_zones = 2\nmax_open_zones = 1"));
     let zones = drive.ssd.zones();

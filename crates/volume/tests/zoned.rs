@@ -80,14 +80,14 @@ fn zones_that_crashes_leave_in_part_are_missed() {
 
 fn few_zones() {
     for ((config, zones), active_max) in [(zoned(), 1), (all_sequential(), 3)] {
-        let device = || flash(Zones { active_max, open_max: 1, ..zones });
+        let device = |more| flash(Zones { active_max, open_max: 1, count: zones.count + more, ..zones });
         let strays = |flash: &MemoryDevice, count: u32| {
-            for number in 0..u64::from(count) {
-                flash.append(&[7; 512], (zones.count - 1 - number) * zones.zone_len).unwrap();
+            for number in 1..=u64::from(count) {
+                flash.append(&[7; 512], flash.len() - number * zones.zone_len).unwrap();
             }
         };
         // As if crashes had left them, far ahead of the queue; an area that was just begun has one as well.
-        let (left, backing) = (device(), Backing::new("a"));
+        let (left, backing) = (device(0), Backing::new("a"));
         Volume::format(&*left, &config, false).unwrap();
         strays(&left, active_max - u32::from(zones.conventional == 0));
         let volume = open(&left, &config);
@@ -96,9 +96,12 @@ fn few_zones() {
         file.sync().unwrap();
         assert_eq!(volume.state(), VolumeState::Ok);
         drop((file, volume));
-        let flash = device();
-        strays(&flash, active_max);
-        goes_round(&config, &flash);
+        // Behind the end of the tier as well, where a larger one was.
+        for more in [0, 4] {
+            let flash = device(more);
+            strays(&flash, active_max);
+            goes_round(&config, &flash);
+        }
     }
 }
 

@@ -337,7 +337,7 @@ impl SsdDevice {
         let mut remains = inside.recorder.cut(self.ssd.config(), self.ssd.erases(&inside.state), at, charge);
         (inside.now, inside.cut_at) = (0, None);
         inside.started_at = self.clock.map_or(0, |clock| clock.now());
-        // The power may fail in the start as well, and the next one finds what this one did.
+        // The power may fail in the start as well: what that did is undone, and the next one finds the same.
         while random.chance(1, 4) {
             if self.ssd.restart_cut_off(&mut inside.state, &mut inside.recorder, &mut remains).is_err() {
                 break;

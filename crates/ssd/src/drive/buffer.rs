@@ -116,7 +116,8 @@ impl Ssd {
         }
         let on_their_way = words.released..words.filled;
         let last = on_their_way.map(|turn| ftl.frames.of_turn(turn).done_at).max();
-        let done = last.map_or(now, |last| last.max(now));
+        // A command that waited for frames has freed them as of a time to come.
+        let done = last.unwrap_or(0).max(now).max(words.free_from);
         self.release(words, ftl, done);
         done
     }

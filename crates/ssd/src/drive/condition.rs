@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
 use crate::ftl::{Frame, MAP, MOVED};
+use crate::nand::Found;
 use crate::state::{Parts, Words};
 
 use super::Ssd;
@@ -86,7 +87,14 @@ impl Ssd {
             (self.config.geometry.units_per_block(), self.config.geometry.units_per_page());
         let ftl = &self.config.ftl;
         let mut streams: Vec<usize> = [MOVED, MAP].into_iter().chain(0..ftl.streams as usize).collect();
-        streams.retain(|stream| ftl.frontier_of(*stream) == *stream);
+        // A block whose stream nobody writes would never be collected.
+        let is_written_to = |stream: usize| stream != MAP || ftl.journal;
+        streams.retain(|stream| ftl.frontier_of(*stream) == *stream && is_written_to(*stream));
+        let found = Found {
+            streams: &streams,
+            endurance: ftl.endurance_erases,
+            spare: self.config.spare_blocks_per_plane(),
+        };
         let written = |block: u32| {
             let first = block * per_block;
             let last = (first..first + per_block).rev().find(|unit| is_written(*unit));
@@ -97,7 +105,7 @@ impl Ssd {
         // The one with the most room is for what collection moves.
         blocks.sort_unstable();
         for (written, block) in blocks {
-            parts.ftl.array.found(block, written, erases[block as usize], &streams);
+            parts.ftl.array.found(block, written, erases[block as usize], &found);
         }
     }
 

@@ -227,10 +227,11 @@ impl Ssd {
         ftl.flush_journal(self.map_pages, self.logical_units, programmed)
     }
 
-    /// Gives up the units that lie in the range as a whole.
+    /// Gives up the units that lie in the range as a whole. It may have to wait for the map's journal, as
+    /// writes do: changed entries are bounded.
     fn discard(&self, parts: &mut Parts<'_>, now: u64, operation: Operation) -> u64 {
         let Parts { words, ftl, .. } = parts;
-        let now = now.max(words.flushed_at) + self.link.latency;
+        let mut now = now.max(words.flushed_at) + self.link.latency;
         let done = self.link.over(&mut words.link_free_at, now, 0);
         let unit = u64::from(self.config.geometry.unit_bytes);
         let first = operation.address.div_ceil(unit);
@@ -239,8 +240,13 @@ impl Ssd {
         for logical in self.units(span) {
             self.forget(words, ftl, logical, now);
             ftl.counters.units_discarded += 1;
+            if ftl.has_changed_too_much() {
+                now = ftl.keep_journal(self.map_pages, self.logical_units, now.max(*ftl.settled_at));
+                // What comes after it must not be kept before it.
+                words.flushed_at = words.flushed_at.max(now);
+            }
         }
-        done
+        done.max(now)
     }
 
     fn flush(&self, parts: &mut Parts<'_>, now: u64) -> u64 {

@@ -185,6 +185,10 @@ impl Draft {
             }
             config.geometry.blocks_per_plane += 1;
         }
+        if config.cache.kind == CacheKind::Durable {
+            let hold_up_ms = (config.dump_bytes_needed() as f64 / DUMP_MB_PER_S / 1e3 * 1.1).ceil();
+            config.cache.dump = Some(DumpConfig { hold_up_ms, mb_per_s: DUMP_MB_PER_S });
+        }
         config.check()?;
         Ok(config)
     }
@@ -192,15 +196,13 @@ impl Draft {
     fn cache(&self) -> CacheConfig {
         let frames = (self.buffer_bytes / f64::from(UNIT_BYTES)).round().max(4.0) as u64;
         let buffer_bytes = frames * u64::from(UNIT_BYTES);
-        let carried = frames as f64 * f64::from(UNIT_BYTES + 4) + f64::from(DIRTY_ENTRIES_MAX) * 8.0;
-        let dump =
-            DumpConfig { hold_up_ms: (carried / DUMP_MB_PER_S / 1e3 * 1.1).ceil(), mb_per_s: DUMP_MB_PER_S };
         CacheConfig {
             kind: self.kind,
             buffer_bytes,
             flush: self.flush,
             flush_us: self.flush_us.clone(),
-            dump: (self.kind == CacheKind::Durable).then_some(dump),
+            // Follows from the rest.
+            dump: None,
             reads_take_frames: self.reads_take_frames,
         }
     }

@@ -9,7 +9,7 @@
 use mezzanine_ground::region::prefetch;
 
 use super::{Ftl, Location, MOVED};
-use crate::config::{Collection, CollectionPace};
+use crate::config::{Collection, CollectionFrontier, CollectionPace};
 use crate::geometry::UNITS_PER_PAGE_MAX;
 
 /// Pages that are looked for together: more than a step of collection moves, as a rule.
@@ -74,6 +74,9 @@ impl Ftl<'_> {
         // With the last erased block in use for what is moved, as after a power cut, what is moved has to fit
         // there.
         let is_short = self.array.erased(plane) == 0;
+        if is_short && !self.has_place_for_moves(plane) {
+            return false;
+        }
         let chosen = match self.config.collection {
             _ if is_short => self.array.fewest_valid(plane),
             Collection::Greedy => self.array.fewest_valid(plane),
@@ -84,12 +87,7 @@ impl Ftl<'_> {
             Collection::Fifo => self.array.best(plane, |_, age| age as f64),
         };
         // Nothing is freed by moving all of a block.
-        let mut chosen = chosen.filter(|block| self.array.has_garbage(*block));
-        if chosen.is_none() && self.array.erased(plane) < 2 {
-            // A plane that has to wait takes what there is.
-            chosen = self.array.fewest_valid(plane).filter(|block| self.array.has_garbage(*block));
-        }
-        let Some(mut block) = chosen else { return false };
+        let Some(mut block) = chosen.filter(|block| self.array.has_garbage(*block)) else { return false };
         if let Some(cold) = self.least_worn(plane, block).filter(|_| is_levelling && !is_short) {
             self.counters.wear_moves += 1;
             block = cold;
@@ -100,6 +98,25 @@ impl Ftl<'_> {
         let state = &mut self.array.planes[plane as usize];
         (state.victim, state.cursor, state.gain) = (block + 1, 0, units_per_block - valid);
         true
+    }
+
+    /// Whether a plane that has no erased block can collect the one with the fewest valid units: what is moved
+    /// has to fit in the block that is open for that, and, where writes go there as well, leave them a page
+    /// (T3).
+    pub(super) fn has_place_for_moves(&self, plane: u32) -> bool {
+        let Some(fewest) = self.array.fewest_valid_now(plane) else { return false };
+        let valid = self.array.valid(fewest);
+        let page = self.array.geometry.units_per_page();
+        let is_shared = self.config.collection_frontier == CollectionFrontier::Shared;
+        let left = if is_shared { page } else { 0 };
+        valid == 0 || valid.next_multiple_of(page) + left <= self.room_for_moves(plane)
+    }
+
+    /// Units for which the block has room that is open for what a plane moves.
+    pub(super) fn room_for_moves(&self, plane: u32) -> u32 {
+        let open = self.array.planes[plane as usize].open[self.config.frontier_of(MOVED)];
+        let per_block = self.array.geometry.units_per_block();
+        open.checked_sub(1).map_or(0, |block| per_block - self.array.written(block))
     }
 
     /// The block to collect for its wear: it has been erased much less often than the one that was chosen.
@@ -184,9 +201,8 @@ impl Ftl<'_> {
             let per_block = self.array.geometry.units_per_block();
             record.erased(block * per_block, per_block, begins_at, ends_at);
         }
-        if !self.array.erase(block, self.config.endurance_erases) {
-            self.counters.blocks_worn_out += 1;
-        }
+        self.array.erase(block, self.config.endurance_erases, self.spare_blocks);
+        self.counters.blocks_worn_out += u64::from(self.array.erases(block) == self.config.endurance_erases);
     }
 
     /// Moves these units of a block together into one page. `page_read` is the page that was read last.

@@ -42,6 +42,12 @@ impl Ftl<'_> {
         self.journal.dirty >= u64::from(self.array.geometry.page_bytes / JOURNAL_ENTRY_BYTES)
     }
 
+    /// Whether no more entries may change before the journal has some of them.
+    #[inline]
+    pub(crate) fn has_changed_too_much(&self) -> bool {
+        self.journal.dirty >= u64::from(self.config.dirty_entries_max)
+    }
+
     /// Writes what the map owes to its journal. Returns from when on a program may begin: changed entries are
     /// bounded.
     pub(crate) fn keep_journal(&mut self, map_pages: u32, first: u32, now: u64) -> u64 {
@@ -55,7 +61,13 @@ impl Ftl<'_> {
         }
         let entries = u64::from(self.array.geometry.page_bytes / JOURNAL_ENTRY_BYTES);
         let mut from = now;
-        while self.journal.dirty >= entries {
+        // Collection for these pages moves half as much at most, as a rule (`gain_units_min`); what it moves
+        // beyond that, for wear or a want of erased blocks, is for the next program to wait for.
+        let pages_max = 2 * (self.journal.dirty / entries);
+        for _ in 0..pages_max {
+            if self.journal.dirty < entries {
+                break;
+            }
             if self.journal.done_at <= from {
                 self.journal.under_way = 0;
             }

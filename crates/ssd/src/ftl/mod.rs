@@ -118,6 +118,8 @@ enum Name {
 #[derive(Debug)]
 pub(crate) struct Ftl<'s> {
     pub(crate) config: &'s FtlConfig,
+    /// Blocks that each plane can lose to wear.
+    pub(crate) spare_blocks: u32,
     pub(crate) array: Array<'s>,
     pub(crate) clock: NandClock<'s>,
     pub(crate) map: &'s mut [u32],

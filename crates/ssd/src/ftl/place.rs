@@ -55,12 +55,17 @@ impl Ftl<'_> {
     }
 
     /// Whether a plane has two erased blocks when all that is garbage there is collected, of which the last
-    /// is for what collection moves (T3); or, where what is moved opens blocks for all, has any garbage.
+    /// is for what collection moves (T3). Where what is moved opens blocks for all, it has room as soon as
+    /// one has been collected beside an erased one: there a page at least is left.
     /// After power cuts there may be too little for that.
     fn collection_makes_room(&self, plane: u32) -> bool {
         let geometry = &self.array.geometry;
         let (per_page, per_block) = (geometry.units_per_page(), geometry.units_per_block());
         let state = &self.array.planes[plane as usize];
+        let erased = self.array.erased(plane);
+        if erased == 0 && state.victim == 0 && !self.has_place_for_moves(plane) {
+            return false;
+        }
         let first = plane * geometry.blocks_per_plane;
         let is_collected = |block: &u32| {
             let closed = self.array.state(*block) == BlockState::Closed && self.array.has_garbage(*block);
@@ -71,13 +76,11 @@ impl Ftl<'_> {
             freed += 1;
             moved += self.array.valid(block).next_multiple_of(per_page);
         }
-        let open = state.open[MOVED].checked_sub(1).map_or(0, |block| per_block - self.array.written(block));
-        let taken = moved.saturating_sub(open).div_ceil(per_block);
-        let has_garbage = freed > 0 && moved < freed * per_block;
         if self.config.collection_frontier == CollectionFrontier::Shared {
-            return has_garbage;
+            return erased + freed >= 2;
         }
-        self.array.erased(plane) + freed >= 2 + taken
+        let taken = moved.saturating_sub(self.room_for_moves(plane)).div_ceil(per_block);
+        erased + freed >= 2 + taken
     }
 
     /// Reads a page of which so many units are wanted. Returns when they are over the channel.

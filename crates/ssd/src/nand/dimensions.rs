@@ -12,6 +12,7 @@ pub(crate) struct Dimensions {
     planes: u32,
     units_per_page: u32,
     units_per_block: u32,
+    gain_units_min: u32,
     by_units_per_page: Divisor,
     by_units_per_block: Divisor,
     by_blocks_per_plane: Divisor,
@@ -25,12 +26,24 @@ impl Dimensions {
             planes: geometry.planes(),
             units_per_page: geometry.units_per_page(),
             units_per_block: geometry.units_per_block(),
+            gain_units_min: geometry.units_per_page(),
             by_units_per_page: Divisor::new(geometry.units_per_page()),
             by_units_per_block: Divisor::new(geometry.units_per_block()),
             by_blocks_per_plane: Divisor::new(geometry.blocks_per_plane),
             by_channels: Divisor::new(geometry.channels),
             geometry,
         }
+    }
+
+    /// The same, where collecting a block is to free so many units at least.
+    pub(crate) fn with_gain(self, gain_units_min: u32) -> Self {
+        Self { gain_units_min, ..self }
+    }
+
+    /// Units that collecting a block has to free at least.
+    #[inline]
+    pub(crate) fn gain_units_min(&self) -> u32 {
+        self.gain_units_min
     }
 
     /// As [`Geometry::planes`].

@@ -2,6 +2,16 @@
 
 use super::{Block, BlockState, Dimensions, Plane};
 
+/// What blocks that a start finds may be.
+pub(crate) struct Found<'a> {
+    /// Streams that have open blocks.
+    pub(crate) streams: &'a [usize],
+    /// Erases after which a block is worn out.
+    pub(crate) endurance: u32,
+    /// How many of those a plane does without.
+    pub(crate) spare: u32,
+}
+
 /// A flash array over memory that somebody else keeps.
 #[derive(Debug)]
 pub struct Array<'s> {
@@ -234,9 +244,16 @@ impl<'s> Array<'s> {
         heads[*fewest as usize].checked_sub(1)
     }
 
-    /// Whether collecting a block frees a page at least: what is moved fills whole pages.
+    /// As [`Self::fewest_valid`], looked for anew.
+    pub(crate) fn fewest_valid_now(&self, plane: u32) -> Option<u32> {
+        let heads = self.planes[plane as usize].fewest..=self.geometry.units_per_block();
+        heads.map(|valid| self.heads[self.head(plane, valid)]).find(|head| *head != 0)?.checked_sub(1)
+    }
+
+    /// Whether collecting a block frees as much as it has to at least: a page, as what is moved fills whole
+    /// ones, or more where moves are journalled.
     pub fn has_garbage(&self, block: u32) -> bool {
-        self.blocks[block as usize].valid + self.geometry.units_per_page() <= self.geometry.units_per_block()
+        self.blocks[block as usize].valid + self.geometry.gain_units_min() <= self.geometry.units_per_block()
     }
 
     /// The closed block of a plane that has garbage and for which `score` is largest; of equals the one with
@@ -265,38 +282,59 @@ impl<'s> Array<'s> {
         self.blocks[block as usize].state = BlockState::Taken as u32;
     }
 
-    /// Erases a block that was taken. One that has been erased `endurance` times then is bad from now on.
+    /// Erases a block that was taken. One that has been erased `endurance` times then is bad from now on, as
+    /// long as its plane has lost fewer than `spare` in that way. Returns whether it is not.
     ///
     /// # Panics
     /// If it holds anything that somebody vouches for (N3), or was not taken.
-    pub fn erase(&mut self, block: u32, endurance: u32) -> bool {
+    pub fn erase(&mut self, block: u32, endurance: u32, spare: u32) -> bool {
         let erased = &mut self.blocks[block as usize];
         assert!(erased.state == BlockState::Taken as u32, "block {block} is erased and was not taken");
         assert!(erased.valid == 0, "N3: block {block} is erased with {} valid units", erased.valid);
         erased.written = 0;
         // What is left of the number once whoever changed it died may be the largest.
         erased.erases = erased.erases.saturating_add(1);
-        if erased.erases >= endurance {
-            erased.state = BlockState::Bad as u32;
+        if self.is_spared(block, endurance, spare) {
             return false;
         }
         self.add_erased(block);
         true
     }
 
+    /// Takes a block that is in no list out of use if it is worn out and its plane has others.
+    fn is_spared(&mut self, block: u32, endurance: u32, spare: u32) -> bool {
+        let plane = &mut self.planes[self.geometry.plane_of(block) as usize];
+        let worn = &mut self.blocks[block as usize];
+        // A plane with fewer erased ones beside it could not open a block (T3).
+        if worn.erases < endurance || plane.worn_out >= spare || plane.erased < 2 {
+            return false;
+        }
+        plane.worn_out += 1;
+        worn.state = BlockState::Bad as u32;
+        true
+    }
+
     /// Takes a block as it was before a start, with so many units written: one that is not full goes on as
     /// the open block of one of these streams that has none. To be called after [`Self::format`], and
-    /// [`Self::adopted`] when all units that count are adopted.
-    pub(crate) fn found(&mut self, block: u32, written: u32, erases: u32, streams: &[usize]) {
+    /// [`Self::adopted`] when all units that count are adopted. An erased one that is worn out is bad, as of
+    /// [`Self::erase`].
+    pub(crate) fn found(&mut self, block: u32, written: u32, erases: u32, found: &Found<'_>) {
         self.blocks[block as usize].erases = erases;
-        if written == 0 || self.state(block) != BlockState::Erased {
+        if self.state(block) != BlockState::Erased {
             return;
         }
         let plane = self.geometry.plane_of(block);
+        if written == 0 {
+            self.remove_erased(plane, block);
+            if !self.is_spared(block, found.endurance, found.spare) {
+                self.add_erased(block);
+            }
+            return;
+        }
         self.remove_erased(plane, block);
         self.blocks[block as usize].written = written;
         let state = &mut self.planes[plane as usize];
-        let stream = streams.iter().find(|stream| state.open[**stream] == 0);
+        let stream = found.streams.iter().find(|stream| state.open[**stream] == 0);
         if let Some(stream) = stream.filter(|_| written < self.geometry.units_per_block()) {
             state.open[*stream] = block + 1;
             self.blocks[block as usize].state = BlockState::Open as u32;

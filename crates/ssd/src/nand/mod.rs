@@ -29,6 +29,7 @@ use bytemuck::{Pod, Zeroable};
 
 pub(crate) use dimensions::Dimensions;
 pub use lists::Array;
+pub(crate) use lists::Found;
 pub use owned::OwnedArray;
 pub(crate) use timing::{NandClock, NandTimes};
 
@@ -110,6 +111,6 @@ pub(crate) struct Plane {
     erased: u32,
     /// No closed block has fewer valid units.
     fewest: u32,
-    /// To the next whole word.
-    rest: u32,
+    /// Blocks that were taken out of use since they are worn out.
+    worn_out: u32,
 }

@@ -1,6 +1,6 @@
 //! The power fails.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Anomaly, Change, Changed, Contents, Entry, Held, PlantedFault, Recorder, Stamp, Version};
 use crate::config::SsdConfig;
@@ -15,6 +15,8 @@ pub struct Remains {
     pub(super) units: Vec<Held>,
     pub(super) erases: Vec<u32>,
     pub(super) dump: Option<Dump>,
+    /// The map, if it is kept by itself.
+    pub(super) map: Option<Vec<Entry>>,
     /// The write or discard that came last.
     pub(super) stamp: Stamp,
     /// The last before the first that flash does not have: as far as a start goes that keeps the order.
@@ -24,7 +26,7 @@ pub struct Remains {
 /// What the capacitors brought to the dump area.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Dump {
-    /// Changed entries of the map, in the order in which they changed.
+    /// Changed entries of the map, one of each unit at most, and none of those that frames are of.
     pub(super) entries: Vec<(u32, Entry)>,
     /// Units and their versions, in the order in which they were written.
     pub(super) frames: Vec<(u32, Version)>,
@@ -76,7 +78,8 @@ impl Recorder {
         }
         let dump = charge.map(|charge| self.dump(config, at, charge));
         let in_order_to = if config.keeps_order() { self.in_order_to(&units, at) } else { Stamp::MAX };
-        Remains { units, erases, dump, stamp: self.stamp, in_order_to }
+        let map = self.keeps_map.then(|| self.map_at(at, is_carried));
+        Remains { units, erases, dump, map, stamp: self.stamp, in_order_to }
     }
 
     /// The last write before the first that flash does not have.
@@ -91,28 +94,16 @@ impl Recorder {
 
     fn dump(&self, config: &SsdConfig, at: u64, charge: f64) -> Dump {
         let planted = |fault| self.is_planted(fault);
-        let mut dump = Dump::default();
-        let capacity = config.cache.dump_bytes_max().unwrap_or(0) as f64 * charge;
-        let fits = |dump: &Dump, entries, frames| {
-            bytes_of(config, dump.entries.len() + entries, dump.frames.len() + frames) as f64 <= capacity
-        };
-        let is_changed = |changed: &&Changed| {
-            // A program that has begun is carried to its end.
-            let began = changed.ready_at.saturating_sub(self.program_ns) < at;
-            let ready = changed.ready_at <= at || began && !planted(PlantedFault::ProgramsCutOff);
-            ready && (changed.journalled_at == 0 || changed.journalled_at > at)
-        };
-        for changed in self.changed.iter().filter(is_changed) {
-            if planted(PlantedFault::DumpWithoutEntries) {
-                break;
-            }
-            match fits(&dump, 1, 0) {
-                true => dump.entries.push((changed.logical, changed.entry)),
-                false => dump.bytes_missing += u64::from(JOURNAL_ENTRY_BYTES),
-            }
+        let is_carried = !planted(PlantedFault::ProgramsCutOff);
+        let is_left = |changed: &&Changed| changed.journalled_at == 0 || changed.journalled_at > at;
+        let changed = self.changed_at(at, is_carried).filter(is_left);
+        let mut entries: BTreeMap<u32, Entry> =
+            changed.map(|changed| (changed.logical, changed.entry)).collect();
+        if self.keeps_map || planted(PlantedFault::DumpWithoutEntries) {
+            entries.clear();
         }
         // Frames are freed in their order: one behind another that is not in flash is there.
-        let mut freed = true;
+        let (mut frames, mut freed) = (Vec::new(), true);
         for frame in &self.buffered {
             let mut there = frame.fillings.iter().filter(|filling| filling.at <= at);
             let older = planted(PlantedFault::DumpOfOlderVersion);
@@ -120,12 +111,49 @@ impl Recorder {
             freed &= frame.is_free(at);
             let in_flash = freed || planted(PlantedFault::DumpWithoutFramesUnderWay) && frame.done_at != 0;
             let Some(filling) = newest.filter(|_| !in_flash && !frame.is_given_up(at)) else { continue };
-            match fits(&dump, 0, 1) {
-                true => dump.frames.push((frame.logical, filling.version)),
-                false => dump.bytes_missing += u64::from(config.geometry.unit_bytes) + 4,
+            frames.push((frame.logical, filling.version));
+        }
+        let mut dump = Dump::default();
+        let capacity = config.cache.dump_bytes_max().unwrap_or(0) as f64 * charge;
+        let is_too_much = |entries: usize, frames: usize| bytes_of(config, entries, frames) as f64 > capacity;
+        // A unit whose frame is there needs no place in flash, unless its frame may be missing.
+        let of_frames: BTreeSet<u32> = frames.iter().map(|(logical, _)| *logical).collect();
+        let is_alone = |logical: &u32| !of_frames.contains(logical);
+        let alone = entries.keys().filter(|logical| is_alone(logical)).count();
+        if !is_too_much(alone, frames.len()) {
+            entries.retain(|logical, _| is_alone(logical));
+        }
+        for entry in entries {
+            match is_too_much(dump.entries.len() + 1, 0) {
+                true => dump.bytes_missing += u64::from(JOURNAL_ENTRY_BYTES),
+                false => dump.entries.push(entry),
+            }
+        }
+        for frame in frames {
+            match is_too_much(dump.entries.len(), dump.frames.len() + 1) {
+                true => dump.bytes_missing += u64::from(config.geometry.unit_bytes) + 4,
+                false => dump.frames.push(frame),
             }
         }
         dump
+    }
+
+    /// The entries whose places are in flash when the power fails, also those that a journal has, in the
+    /// order in which they changed. A program that has begun is carried to its end, or not.
+    fn changed_at(&self, at: u64, is_carried: bool) -> impl Iterator<Item = &Changed> {
+        self.changed.iter().filter(move |changed| {
+            let began = changed.ready_at.saturating_sub(self.program_ns) < at;
+            changed.ready_at <= at || began && is_carried
+        })
+    }
+
+    /// The map of flash when the power fails, as memory has it that needs no journal.
+    fn map_at(&self, at: u64, is_carried: bool) -> Vec<Entry> {
+        let mut map = self.journalled.clone();
+        for changed in self.changed_at(at, is_carried) {
+            map[changed.logical as usize] = changed.entry;
+        }
+        map
     }
 }
 

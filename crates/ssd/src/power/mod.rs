@@ -154,6 +154,8 @@ pub struct Recorder {
     changed: Vec<Changed>,
     /// The map of flash as the journal has it.
     journalled: Vec<Entry>,
+    /// Whether there is no journal: the map is kept by itself then.
+    keeps_map: bool,
     /// Units of the host for which a corrupt map names a unit of flash that is not theirs.
     misplaced: BTreeMap<u32, u32>,
     sequence: u64,

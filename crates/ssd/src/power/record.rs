@@ -19,6 +19,7 @@ impl Recorder {
             buffered: Vec::new(),
             changed: Vec::new(),
             journalled: vec![Entry::default(); config.logical_units() as usize],
+            keeps_map: !config.ftl.journal,
             misplaced: BTreeMap::new(),
             sequence: 0,
             stamp: 0,
@@ -43,6 +44,9 @@ impl Recorder {
         // Frames are freed in their order.
         let free = self.buffered.iter().take_while(|frame| frame.is_free(now)).count();
         self.buffered.drain(..free);
+        if self.keeps_map {
+            self.take_entries(now, now.max(1), usize::MAX);
+        }
         self.changed.retain(|changed| changed.journalled_at == 0 || changed.journalled_at > now);
     }
 

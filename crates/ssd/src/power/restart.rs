@@ -6,6 +6,7 @@
 //!    brings its map up to date from flash instead, and writes that to the journal.
 //! 4. The dump area is cleared. A power cut before leaves it as it was, and the next start begins again.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -96,15 +97,18 @@ impl Ssd {
             remains.dump = None;
         }
         recorder.begin(self.config(), remains);
-        let on_flash = self.map_on_flash(&recorder.units, recorder.is_planted(PlantedFault::JournalUnread));
+        let on_flash = match &remains.map {
+            Some(map) => MapOnFlash { map: map.clone(), sequence: 0, owes_page: false },
+            None => self.map_on_flash(&recorder.units, recorder.is_planted(PlantedFault::JournalUnread)),
+        };
         (recorder.sequence, recorder.journalled) = (on_flash.sequence, on_flash.map);
-        let changed = if self.config().cache.kind == CacheKind::Durable {
+        let changed: BTreeMap<u32, Entry> = if self.config().cache.kind == CacheKind::Durable {
             // What is in the dumped buffer needs no version of before, and the one that there was may be
             // gone.
             let superseded = dump.frames.iter().map(|(logical, _)| (*logical, Entry::default()));
             dump.entries.iter().copied().chain(superseded).collect()
         } else {
-            self.roll_forward(recorder, remains)
+            self.roll_forward(recorder, remains).into_iter().collect()
         };
         let mut map: Vec<u32> = recorder.journalled.iter().map(|entry| entry.word).collect();
         changed.iter().for_each(|(logical, entry)| map[*logical as usize] = entry.word);
@@ -184,7 +188,7 @@ impl Ssd {
         }
         // The newest page of each kind stays; older ones are garbage.
         let first = self.config().logical_units();
-        let mut newest: std::collections::BTreeMap<u32, (u64, u32)> = std::collections::BTreeMap::new();
+        let mut newest: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
         for (unit, held) in units.iter().enumerate() {
             if let Held::Map(page) = held {
                 let place = newest.entry(page.number).or_insert((page.sequence, unit as u32));
@@ -214,7 +218,7 @@ impl Ssd {
         if recorder.is_planted(PlantedFault::RestoredInReverse) {
             frames.reverse();
         }
-        let mut at: std::collections::BTreeMap<u32, u32> = std::collections::BTreeMap::new();
+        let mut at: BTreeMap<u32, u32> = BTreeMap::new();
         for (logical, version) in frames {
             recorder.writes(version);
             if let Some(frame) = at.get(&logical) {

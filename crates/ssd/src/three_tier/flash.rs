@@ -260,7 +260,7 @@ impl Flash {
     pub(super) fn erase(&mut self) {
         self.operations().erases += 1;
         let block = self.taken.take().expect("F2: a block that was taken is erased");
-        assert!(self.array.array().erase(block, ENDURANCE), "flash does not wear out here");
+        assert!(self.array.array().erase(block, ENDURANCE, u32::MAX), "flash does not wear out here");
         let moved = std::mem::take(&mut self.moved);
         assert!(moved < self.config.pages_per_block as usize, "F2: collecting block {block} freed nothing");
         self.collected.by_moved[moved] += 1;

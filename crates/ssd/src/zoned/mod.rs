@@ -278,7 +278,10 @@ impl ZonedSsd {
             let Some((zone, at)) = place else { continue };
             let page = at / per_page;
             if page >= parts.pages[zone as usize] {
-                parts.counters.buffer_hits += u64::from(at < parts.units[zone as usize]);
+                // Of a zone that was finished nothing waits.
+                let waits = at < parts.units[zone as usize] && page == parts.pages[zone as usize];
+                let is_finished = parts.units[zone as usize] == self.zone_units();
+                parts.counters.buffer_hits += u64::from(waits && !is_finished);
                 continue;
             }
             match pages.last_mut() {
@@ -336,8 +339,9 @@ impl Timing for ZonedSsd {
         self.layout.len()
     }
 
-    /// # Panics If a write, reset or finish breaks the rules of zones (Z2, Z4): a device that keeps what is
-    /// written refuses it.
+    /// # Panics
+    /// If a write, reset or finish breaks the rules of zones (Z2, Z4): a device that keeps what is written
+    /// refuses it.
     fn submit(&self, state: &mut [u64], now: u64, operation: Operation) -> Result<Submitted, Full> {
         let mut parts = self.layout.parts(&self.nand, state);
         let now = now.max(parts.words.now);
