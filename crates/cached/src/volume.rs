@@ -189,7 +189,7 @@ impl Shared {
     }
 
     /// Whether nobody will ask what the cache device has, now or after a crash: then nothing is begun.
-    fn is_past(&self) -> bool {
+    pub(crate) fn is_past(&self) -> bool {
         self.health.is_lost() && self.marks.are_void()
     }
 

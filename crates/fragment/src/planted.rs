@@ -98,4 +98,14 @@ mezzanine_ground::planted_bugs! {
         /// A cache that is offline is read from.
         OfflineRead,
     }
+    14: {
+        /// Blocks stay valid while they are written, though their copy does not wait for the backing device.
+        CopyBeforeAnswer,
+        /// They still are when the backing device has answered.
+        KeptPastAnswer,
+        /// They still are when the backing device has refused the write.
+        KeptPastFailure,
+        /// They still are when somebody has read them from the backing device.
+        BackingReadUnseen,
+    }
 }

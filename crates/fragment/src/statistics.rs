@@ -119,6 +119,10 @@ counters! {
         blocks_superseded,
         /// Blocks that asynchronous write-through made valid again.
         blocks_validated,
+        /// Blocks that stayed valid while they were written: reads got what was there before.
+        blocks_kept,
+        /// Of these, blocks that did not to the end, since somebody had read them from the backing device.
+        blocks_seen,
         /// Discards.
         discards,
         /// Writes and discards that the backing device refused.

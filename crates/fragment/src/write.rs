@@ -1,8 +1,8 @@
 //! Writes and discards, from their beginning to their end (section 3.3 of the paper).
 //!
 //! A host begins a write here, writes to the backing device, and ends the write here with what that said.
-//! From the beginning on the blocks are not valid; whether they become so again is up to their flights. The
-//! guest is told by the host when the write has been ended here: its next write of the same blocks would
+//! Until that end the blocks are what they were before, if nobody can see the write (invariant 14), and not
+//! valid otherwise; whether they become so again is up to their flights. The guest is told by the host when the write has been ended here: its next write of the same blocks would
 //! otherwise count as one at a time with this one. The data must not change between the beginning and the
 //! answer of the backing device, since the copy is made at the beginning: the two would differ.
 
@@ -20,6 +20,7 @@ use crate::map::Because;
 use crate::planted::{self, Bug};
 use crate::shard::{Locked, Place};
 use crate::statistics::Event;
+use crate::validity::Validity;
 
 /// A write or discard that has begun: to be ended with [`Cache::write_end`].
 #[derive(Debug)]
@@ -98,6 +99,25 @@ impl Cache {
         let token = self.begin(volume, offset, bytes, Contents::Discarded)?;
         self.counters().discards.count(1);
         Ok(token)
+    }
+
+    /// Whether an earlier write of one of these blocks is under way, or its copy is, as far as the cache keeps
+    /// account of it. A write that begins then takes the block over: until its own copy is written the block
+    /// comes from the backing device, and if the earlier one was not answered it is a hole after that, since
+    /// nobody knows which of them came last. A host may have it wait for a while instead, as others lock blocks
+    /// that are written; a guest does not know the order of its writes before they are answered.
+    ///
+    /// # Errors
+    /// If they do not lie in the volume.
+    pub fn overlaps_write(&self, volume: usize, offset: u64, bytes: u64) -> Result<bool, RequestError> {
+        self.geometry.check_request(volume, offset, bytes)?;
+        Ok(self.geometry.parts(volume, offset, bytes).any(|part| {
+            let (locked, blocks) = (self.lock(part.fragment), part.touched());
+            locked.cached().is_some_and(|(_, descriptor)| {
+                let mut touched = self.flights(descriptor).map(|number| self.flight(number).touched());
+                touched.any(|other| other.start < blocks.end && blocks.start < other.end)
+            })
+        }))
     }
 
     pub(crate) fn begin(
@@ -181,13 +201,13 @@ impl Cache {
         if is_write {
             descriptor.refer();
         }
+        // Before others lose the blocks, since it matters who has them now.
+        let prepared = self.prepare(part, slot, descriptor, is_write);
         let keeps = (planted::is(Bug::ValidWhileWritten) && is_write)
             || (planted::is(Bug::DiscardKeepsBlocks) && !is_write);
         if !keeps {
-            self.validity(slot).clear(part.touched());
+            self.invalidate(self.validity(slot), part.touched(), prepared.chain);
         }
-        // Before others lose the blocks, since it matters who has them now.
-        let prepared = self.prepare(part, slot, descriptor, is_write);
         self.supersede(descriptor, &part.touched());
         self.link(descriptor, prepared.chain);
         if prepared.chain.first.is_none() {
@@ -195,6 +215,21 @@ impl Cache {
         }
         self.count_prepared(&prepared);
         (prepared.chain, mark)
+    }
+
+    /// Takes validity from the blocks of a part, but for those that a flight has a copy of which waits: what
+    /// the slot has of them is read until the backing device answers (invariant 14).
+    fn invalidate(&self, validity: Validity<'_>, touched: Range<u32>, chain: Chain) {
+        let mut from = touched.start;
+        let awaited = chain.numbers(self).map(|number| self.flight(number)).filter(|one| one.is_awaited());
+        for flight in awaited {
+            for blocks in flight.owed_blocks() {
+                validity.clear(from..blocks.start);
+                from = blocks.end;
+                self.counters().blocks_kept.count(validity.count_of(blocks).into());
+            }
+        }
+        validity.clear(from..touched.end);
     }
 
     fn count_prepared(&self, prepared: &Prepared) {
@@ -286,7 +321,10 @@ impl Cache {
         let owed = if planted::is(Bug::ConcurrentWriteValidates) { bits } else { bits & !shared };
         if owed != 0 {
             let (from, end) = (whole.start.max(touched.start), whole.end.min(touched.end));
-            let copy = self.lock_pools().take_copies(end - from);
+            let pools = self.lock_pools();
+            let copy = pools.take_copies(end - from);
+            let is_short = self.control().pools.used_copies() > self.geometry.copy_blocks() / 2;
+            drop(pools);
             let Some(copy) = copy else {
                 prepared.bypass = Some(Bypass::NoMemory);
                 return;
@@ -296,6 +334,9 @@ impl Cache {
             flight.copy.set(copy);
             flight.owed.set(owed);
             flight.set_state(FlightState::Filling);
+            if !is_short {
+                flight.await_answer();
+            }
             prepared.is_copied = true;
         }
         prepared.concurrent += shared.count_ones();
@@ -330,7 +371,11 @@ impl Cache {
                 let source = &data[(start - part.start) as usize..(end - part.start) as usize];
                 self.region.copy_in(self.geometry.layout.copies + at as usize, source);
             }
-            self.queue(number, flight);
+            if flight.is_awaited() && !planted::is(Bug::CopyBeforeAnswer) {
+                flight.set_state(FlightState::Held);
+            } else {
+                self.queue(number, flight);
+            }
         }
     }
 
@@ -378,8 +423,24 @@ impl Cache {
     fn answered(&self, locked: &Locked<'_>, number: FlightNumber, result: Result<(), DeviceError>) {
         let flight = self.flight(number);
         flight.answered();
+        let keeps = match result {
+            Ok(()) => planted::is(Bug::KeptPastAnswer),
+            Err(DeviceError) => planted::is(Bug::KeptPastFailure),
+        };
+        if !keeps {
+            // What was kept: the slot has what they were before.
+            flight.owed_blocks().for_each(|blocks| self.validity(flight.slot()).clear(blocks));
+        }
         if result.is_err() && !planted::is(Bug::FailedWriteValidates) {
             self.fail(flight);
+        }
+        if flight.state() == FlightState::Held {
+            if flight.owed.get() == 0 {
+                flight.set_state(FlightState::Written);
+                self.release_copy(&self.lock_pools(), flight);
+            } else {
+                self.queue(number, flight);
+            }
         }
         if planted::is(Bug::CopyReleasedEarly) {
             self.release_copy(&self.lock_pools(), flight);

@@ -51,7 +51,12 @@ impl World {
 
     /// The same with a map.
     pub(crate) fn with_map(volumes: u64, slots: u64) -> Self {
+        Self::with_map_and_copies(volumes, slots, 16)
+    }
+
+    pub(crate) fn with_map_and_copies(volumes: u64, slots: u64, copies: u64) -> Self {
         Self::with(volumes, slots, |config| {
+            config.copy_bytes = copies * BLOCK;
             config.map = Some(records::config(volumes));
             config.data_offset = BLOCK;
             config.cache_bytes += BLOCK;
@@ -119,6 +124,15 @@ impl World {
             self.set(volume, block, value | block);
         }
         self.cache.write_end(token, Ok(()));
+        self.answered(volume, first..first + blocks, value);
+    }
+
+    /// Whoever has written these blocks is told that they are written.
+    fn answered(&self, volume: usize, blocks: std::ops::Range<u64>, value: u64) {
+        let step = self.step();
+        for block in blocks {
+            self.backing()[volume * BLOCKS as usize + block as usize].answered(step, value | block);
+        }
     }
 
     /// Discards blocks of a volume.
@@ -129,6 +143,7 @@ impl World {
             self.set(volume, block, value | block);
         }
         self.cache.write_end(token, Ok(()));
+        self.answered(volume, first..first + blocks, value);
     }
 
     /// Reads blocks of a volume and checks that the backing device had them meanwhile.
@@ -139,15 +154,20 @@ impl World {
             let mut values = self.read_piece(volume, piece, piece.source);
             if !self.cache.confirm(piece) {
                 values = self.read_piece(volume, piece, Source::Backing);
+                self.cache.was_read(volume, piece.offset, piece.bytes).unwrap();
             }
             let end = self.step();
-            let backing = self.backing();
+            let mut backing = self.backing();
             for (block, value) in values {
-                let history = &backing[volume * BLOCKS as usize + block as usize];
+                let history = &mut backing[volume * BLOCKS as usize + block as usize];
                 let now = history.now();
                 assert!(
                     history.had(value, begun, end),
                     "block {block} of {volume} was read as {value:#x}: it is {now:#x}"
+                );
+                assert!(
+                    history.is_in_order(value, begun, end),
+                    "block {block} of {volume} was read as {value:#x}, and as something later before"
                 );
             }
         }
@@ -213,6 +233,15 @@ impl World {
         self.read(volume, 0, 1);
         while self.cache.location(volume, 0).is_none() {
             self.work();
+        }
+    }
+
+    /// Waits until a volume's fragment, whose population has begun, is in the cache.
+    pub(crate) fn populate_begun(&self, volume: usize) {
+        while self.cache.location(volume, 0).is_none() {
+            if !self.work() {
+                shuttle::thread::yield_now();
+            }
         }
     }
 

@@ -1,8 +1,10 @@
 //! A cache over devices in memory, and requests and jobs that are under way side by side: each a sector at a
 //! time, in any order, as the seed says.
 //!
-//! Invariants checked: a read gets, of each sector, what the backing device had at some moment of the read; a
-//! block that is valid is the same on both devices; the cache's whole-structure rules.
+//! Invariants checked: a read gets, of each sector, what the backing device had at some moment of the read, or
+//! what it had before a write that was not answered then, and nothing older than a read that had ended before;
+//! a block that is valid is the same on both devices, or as before such a write; the cache's whole-structure
+//! rules.
 //!
 //! What devices may do: carry out the sectors of a request, and requests under way at a time, in any order;
 //! refuse a request after some of its sectors (a write leaves each of those as it was or as it was to be; on
@@ -32,7 +34,7 @@ type Change = (usize, u64);
 
 enum Under<'c> {
     Read { volume: usize, begun: u64, pieces: Vec<Piece>, got: Vec<Change>, sectors: Vec<(usize, u64)> },
-    Write { volume: usize, token: WriteToken, left: Vec<Change>, fails: bool },
+    Write { volume: usize, token: WriteToken, left: Vec<Change>, values: Vec<Change>, fails: bool },
     Copy { job: Job<'c>, left: Vec<u64>, fails: bool },
     Fill { job: Job<'c>, left: Vec<usize>, fails: bool },
 }
@@ -201,7 +203,7 @@ impl<'c> World<'c> {
         let token = self.cache.write_begin(volume, start * SECTOR, &data).expect("it lies in the volume");
         let left = values.into_iter().enumerate().map(|(at, value)| (start as usize + at, value)).collect();
         let fails = self.fails();
-        self.under_way.push(Under::Write { volume, token, left, fails });
+        self.under_way.push(Under::Write { volume, token, left, values: Vec::new(), fails });
     }
 
     fn discard(&mut self) {
@@ -213,7 +215,7 @@ impl<'c> World<'c> {
             .expect("it lies in the volume");
         let left = (start..start + sectors).map(|sector| (sector as usize, value)).collect();
         let fails = self.fails();
-        self.under_way.push(Under::Write { volume, token, left, fails });
+        self.under_way.push(Under::Write { volume, token, left, values: Vec::new(), fails });
     }
 
     fn job(&mut self) {
@@ -246,6 +248,10 @@ impl<'c> World<'c> {
         self.under_way.push(under);
     }
 
+    fn waits(&self, under: &Under<'c>) -> bool {
+        matches!(under, Under::Write { token, .. } if token.waits_for() > self.cache.marks_durable())
+    }
+
     /// How many of what is left are carried out in this step.
     fn some(&mut self, left: usize) -> usize {
         if self.random.chance(1, 3) { left } else { self.random.between(0, left.min(20) as u64) as usize }
@@ -257,20 +263,24 @@ impl<'c> World<'c> {
         let stops = self.random.chance(1, 3);
         match self.under_way.swap_remove(index) {
             read @ Under::Read { .. } => self.advance_read(read),
-            Under::Write { volume, token, left, fails } if token.waits_for() > self.cache.marks_durable() => {
-                self.under_way.push(Under::Write { volume, token, left, fails });
+            write @ Under::Write { .. } if self.waits(&write) => {
+                self.under_way.push(write);
                 Ok(())
             }
-            Under::Write { volume, token, mut left, fails } => {
+            Under::Write { volume, token, mut left, mut values, fails } => {
                 for _ in 0..self.some(left.len()) {
                     let at = self.random.below(left.len() as u64) as usize;
                     let (sector, value) = left.swap_remove(at);
                     self.backing[volume][sector].set(self.step, value);
+                    values.push((sector, value));
                 }
                 if left.is_empty() || (fails && stops) {
+                    for (sector, value) in values {
+                        self.backing[volume][sector].answered(self.step, value);
+                    }
                     self.cache.write_end(token, if fails { Err(DeviceError) } else { Ok(()) });
                 } else {
-                    self.under_way.push(Under::Write { volume, token, left, fails });
+                    self.under_way.push(Under::Write { volume, token, left, values, fails });
                 }
                 Ok(())
             }
@@ -341,11 +351,11 @@ impl<'c> World<'c> {
         Ok(())
     }
 
-    /// Whether what was read is what the backing device had while it was read.
-    fn judge(&self, volume: usize, begun: u64, got: &[Change]) -> Outcome {
+    /// Whether what was read is what was to be read meanwhile, and nothing older than others have got.
+    fn judge(&mut self, volume: usize, begun: u64, got: &[Change]) -> Outcome {
         for &(sector, value) in got {
-            let history = &self.backing[volume][sector];
-            if !history.had(value, begun, self.step) {
+            let history = &mut self.backing[volume][sector];
+            if !history.had(value, begun, self.step) || !history.is_in_order(value, begun, self.step) {
                 return Err(format!(
                     "step {}: a read since step {begun} got {value:#x} of sector {sector} of volume {volume}, which \
                      has {:#x}",
@@ -366,8 +376,9 @@ impl<'c> World<'c> {
                 };
                 for sector in 0..SECTORS_OF_BLOCK {
                     let cached = self.flash[(at / SECTOR + sector) as usize];
-                    let there = sectors.get((block * SECTORS_OF_BLOCK + sector) as usize).map(History::now);
-                    if there != Some(cached) {
+                    let history = sectors.get((block * SECTORS_OF_BLOCK + sector) as usize);
+                    let there = history.map(History::now);
+                    if !history.is_some_and(|history| history.may_be_kept(cached)) {
                         return Err(format!(
                             "step {}: block {block} of volume {volume} is valid and stale: {cached:#x} for {there:#x?}",
                             self.step

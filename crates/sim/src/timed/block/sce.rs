@@ -16,12 +16,16 @@ enum State {
     /// Pieces that have yet to be confirmed.
     Read(Vec<Piece>),
     Write(WriteToken),
+    /// A write that begins when those of the same blocks have ended.
+    Waiting(Request),
 }
 
 /// The fragment cache between clients and devices.
 pub(super) struct Sce<'c> {
     cache: &'c Cache,
     requests: Vec<State>,
+    /// Clients whose writes wait, in the order of their requests.
+    waiting: Vec<u32>,
     jobs: Vec<Option<Job<'c>>>,
     free: Vec<u32>,
     /// There is no job before this time as long as the cache's [`Cache::work`] is this.
@@ -33,23 +37,48 @@ impl<'c> Sce<'c> {
     pub(super) fn new(cache: &'c Cache, clients: u32) -> Self {
         let requests = std::iter::repeat_with(State::default).take(clients as usize).collect();
         // Not a number that the cache has counted: there may be a job at once.
-        Self { cache, requests, jobs: Vec::new(), free: Vec::new(), not_before: (u64::MAX, u64::MAX) }
+        let waiting = Vec::new();
+        Self {
+            cache,
+            requests,
+            waiting,
+            jobs: Vec::new(),
+            free: Vec::new(),
+            not_before: (u64::MAX, u64::MAX),
+        }
+    }
+}
+
+impl Sce<'_> {
+    fn begin_write(&mut self, who: u32, request: Request, round: &mut Vec<Ask>) {
+        let token = self.cache.write_begin_hollow(VOLUME, request.offset, request.bytes);
+        let token = token.expect("sources ask for what lies in the volume");
+        self.requests[who as usize] = State::Write(token);
+        round.push(Ask::write(Device::Backing, request.offset, request.bytes));
+    }
+
+    fn overlaps_write(&self, request: Request) -> bool {
+        let overlaps = self.cache.overlaps_write(VOLUME, request.offset, request.bytes);
+        overlaps.expect("sources ask for what lies in the volume")
     }
 }
 
 impl Between for Sce<'_> {
     fn begin(&mut self, who: u32, request: Request, _now: u64, round: &mut Vec<Ask>) {
         let Request { is_write, offset, bytes } = request;
-        let state = &mut self.requests[who as usize];
         if is_write {
-            let token = self.cache.write_begin_hollow(VOLUME, offset, bytes);
-            *state = State::Write(token.expect("sources ask for what lies in the volume"));
-            round.push(Ask::write(Device::Backing, offset, bytes));
+            if self.overlaps_write(request) {
+                self.requests[who as usize] = State::Waiting(request);
+                self.waiting.push(who);
+            } else {
+                self.begin_write(who, request, round);
+            }
             return;
         }
+        let state = &mut self.requests[who as usize];
         let mut pieces = match std::mem::take(state) {
             State::Read(pieces) => pieces,
-            State::None | State::Write(_) => Vec::new(),
+            State::None | State::Write(_) | State::Waiting(_) => Vec::new(),
         };
         let kind = self.cache.read(VOLUME, offset, bytes, &mut pieces);
         kind.expect("sources ask for what lies in the volume");
@@ -64,17 +93,37 @@ impl Between for Sce<'_> {
         let state = &mut self.requests[who as usize];
         match state {
             State::Read(pieces) => {
-                let gone = pieces.iter().filter(|piece| !self.cache.confirm(piece));
-                round.extend(gone.map(|piece| Ask::read(Device::Backing, piece.offset, piece.bytes)));
-                pieces.clear();
+                // What does not count comes from the backing device, which is confirmed as well.
+                pieces.retain_mut(|piece| {
+                    let is_gone = !self.cache.confirm(piece);
+                    piece.source = Source::Backing;
+                    is_gone
+                });
+                round.extend(pieces.iter().map(|one| Ask::read(Device::Backing, one.offset, one.bytes)));
             }
             State::Write(_) => {
                 if let State::Write(token) = std::mem::take(state) {
                     self.cache.write_end(token, Ok(()));
                 }
             }
-            State::None => unreachable!("client {who} has no request"),
+            State::None | State::Waiting(_) => unreachable!("client {who} has no round"),
         }
+    }
+
+    fn is_waiting(&self, who: u32) -> bool {
+        matches!(self.requests[who as usize], State::Waiting(_))
+    }
+
+    fn released(&mut self, round: &mut Vec<Ask>) -> Option<u32> {
+        let request_of = |who: u32| match self.requests[who as usize] {
+            State::Waiting(request) => request,
+            _ => unreachable!("client {who} waits"),
+        };
+        let at = self.waiting.iter().position(|&who| !self.overlaps_write(request_of(who)))?;
+        let request = request_of(self.waiting[at]);
+        let who = self.waiting.remove(at);
+        self.begin_write(who, request, round);
+        Some(who)
     }
 
     fn may_have_job(&self, now: u64) -> bool {
