@@ -34,6 +34,9 @@ pub(crate) struct Control {
     pub(crate) write_mode: StateWord<Mode>,
     /// Workers that may begin a population.
     pub(crate) population_workers: Word,
+    /// Of [`Admission`](crate::Admission).
+    pub(crate) admit_reads: Word,
+    pub(crate) admit_writes: Word,
     /// Rises whenever there may be a job that there was not before.
     pub(crate) work: Word,
     /// Copies handed out since a population was last asked for.

@@ -108,6 +108,8 @@
 //!     the answer, whatever it is, before the guest has it; with any other write or discard of the block; and
 //!     with any read of it that the backing device has served, before the guest has that. So no read that
 //!     begins after one which may have got the new contents gets the old ones.
+//! 15. *Budget.* In any 24 hours no more bytes are written to the cache device than the budget says, but for
+//!     blocks of the map: those are charged, and never refused.
 //!
 //! Why a reader need not be told of a write that came and went while it read: each sector that it has is then
 //! from before that write or from it, and its read and the write were under way at the same time. Whatever of
@@ -135,6 +137,8 @@ mod flight;
 mod flights;
 
 mod pools;
+
+mod budget;
 
 mod recent;
 
@@ -176,9 +180,9 @@ pub mod planted;
 
 pub use cache::Cache;
 pub use config::{
-    BLOCK_BYTES, COPY_BYTES_MAX, Config, ConfigError, FLIGHTS_MAX, FRAGMENT_BYTES_MAX, FRAGMENT_BYTES_MIN,
-    FRAGMENTS_MAX, MapConfig, RECENT_FRAGMENTS, RECENT_FRAGMENTS_MAX, REFERENCES_MAX, SETTLE_MS, Stage,
-    Throttle, VOLUMES_MAX, WORKERS_MAX, WriteMode,
+    Admission, BLOCK_BYTES, COPY_BYTES_MAX, Config, ConfigError, FLIGHTS_MAX, FRAGMENT_BYTES_MAX,
+    FRAGMENT_BYTES_MIN, FRAGMENTS_MAX, MapConfig, RECENT_FRAGMENTS, RECENT_FRAGMENTS_MAX, REFERENCES_MAX,
+    SETTLE_MS, Stage, Throttle, VOLUMES_MAX, WORKERS_MAX, WriteMode,
 };
 pub use geometry::{Geometry, MemoryUse, RequestError};
 pub use jobs::{

@@ -108,4 +108,8 @@ mezzanine_ground::planted_bugs! {
         /// They still are when somebody has read them from the backing device.
         BackingReadUnseen,
     }
+    15: {
+        /// What is written is not taken from the budget.
+        BudgetUncharged,
+    }
 }

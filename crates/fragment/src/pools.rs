@@ -4,6 +4,7 @@
 use mezzanine_ground::lock::{Guard, SpinLock};
 use mezzanine_ground::region::{Word, shared};
 
+use crate::budget::Budget;
 use crate::cache::{Cache, OWNER};
 use crate::descriptor::SlotState;
 use crate::ids::{FlightNumber, Slot};
@@ -32,6 +33,7 @@ pub(crate) struct Pools {
     used_copies: Small,
     /// Where to look for memory next, in words of its bitmap.
     copies_next: Small,
+    pub(crate) budget: Budget,
 }
 shared!(Pools);
 
@@ -73,6 +75,10 @@ impl Cache {
 }
 
 impl LockedPools<'_> {
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.pools.budget
+    }
+
     /// A slot that nothing lies in.
     pub(crate) fn take_slot(&self) -> Option<Slot> {
         let slot = match self.pools.free_slots.get() {

@@ -88,8 +88,7 @@ impl Cache {
         let planner = self.lock_planner();
         let (fragment, slot) = self.populating(number);
         assert_eq!(planner.worker(number).state.get(), WorkerState::Reading);
-        let bytes = u64::from(self.geometry.blocks_of(fragment)) * crate::config::BLOCK_BYTES;
-        self.counters().population_bytes_read.count(bytes);
+        self.counters().population_bytes_read.count(self.bytes_of(fragment));
         if planner.goes_on(number, fragment, slot, result) {
             planner.worker(number).state.set(WorkerState::ToWrite);
         }
@@ -100,8 +99,7 @@ impl Cache {
         let planner = self.lock_planner();
         let (fragment, slot) = self.populating(number);
         assert_eq!(planner.worker(number).state.get(), WorkerState::Writing);
-        let blocks = self.geometry.blocks_of(fragment);
-        self.counters().population_bytes_written.count(u64::from(blocks) * crate::config::BLOCK_BYTES);
+        self.counters().population_bytes_written.count(self.bytes_of(fragment));
         if planner.goes_on(number, fragment, slot, result) {
             planner.worker(number).state.set(WorkerState::Ended);
         }
@@ -118,6 +116,12 @@ impl LockedPlanner<'_> {
         let Some(fragment) = self.hottest(self.planner.now.get()) else {
             return Begun::Nothing;
         };
+        let bytes = self.cache.bytes_of(fragment);
+        if !self.cache.has_budget(bytes) {
+            // Nothing leaves for it.
+            self.cache.counters().bypass_population_budget.count(1);
+            return Begun::Nothing;
+        }
         if self.cache.control().pools.used_slots() == self.cache.geometry.slots() {
             match self.sweep() {
                 Swept::Freed => {}
@@ -138,9 +142,17 @@ impl LockedPlanner<'_> {
             Place::Absent { .. } if planted::is(Bug::PopulationBesideWrites) => {}
             _ => return Begun::Again,
         }
-        let Some(slot) = self.cache.lock_pools().take_slot() else {
+        let pools = self.cache.lock_pools();
+        // What it is going to write is taken here, and given back if it comes to nothing before.
+        if !pools.afford(bytes) {
+            self.cache.counters().bypass_population_budget.count(1);
+            return Begun::Nothing;
+        }
+        let Some(slot) = pools.take_slot() else {
+            pools.refund(bytes);
             return Begun::Again;
         };
+        drop(pools);
         locked.map(slot);
         let worker = self.worker(number);
         worker.fragment.set(fragment.0);
@@ -187,6 +199,9 @@ impl LockedPlanner<'_> {
         let ended =
             if result.is_err() { &counters.populations_failed } else { &counters.populations_aborted };
         ended.count(1);
+        if worker.state.get() != WorkerState::Writing {
+            self.cache.lock_pools().refund(self.cache.bytes_of(fragment));
+        }
         let is_refused = result.is_err() && worker.state.get() == WorkerState::Writing;
         if !is_refused {
             // Where the cache device has refused the fragment that is held against the slot.

@@ -109,7 +109,7 @@ impl Cache {
         }
         for part in self.geometry.parts(volume, offset, bytes) {
             if self.read_part(volume, &part, &mut plan) {
-                self.note_miss(part.fragment);
+                self.note_miss(part.fragment, false);
             }
         }
         // What is cached whole is one run, of however many fragments.

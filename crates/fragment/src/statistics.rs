@@ -111,6 +111,8 @@ counters! {
         bypass_write_crowded,
         /// Parts of writes beside one to the same fragment of which it is not known what it touches.
         bypass_write_untracked,
+        /// Parts of writes for which the budget of bytes written to the cache device had not enough left.
+        bypass_write_budget,
         /// Blocks that a write covered in part only, so that they are not valid.
         bypass_block_partial,
         /// Blocks that two writes covered at a time, so that nobody knows which came last.
@@ -135,6 +137,10 @@ counters! {
         async_failed,
         /// Fragments that a worker began to populate.
         populations_begun,
+        /// Of these, those that reads have made candidates.
+        populations_for_reads,
+        /// Of these, those that only writes have.
+        populations_for_writes,
         /// Fragments that were populated.
         populations_done,
         /// Of these, those with blocks that were written or discarded meanwhile, so that they are not valid.
@@ -145,12 +151,20 @@ counters! {
         populations_failed,
         /// Times that a candidate could not be populated just then, since it was being written to.
         populations_deferred,
+        /// Times that a candidate was not populated, since the budget had not enough left.
+        bypass_population_budget,
         /// Bytes that population has read from backing devices.
         population_bytes_read,
         /// Bytes that population has written to the cache device.
         population_bytes_written,
         /// Misses that did not make their fragment a candidate, since the list was in use.
         misses_unnoted,
+        /// The same of reads, as those are not to.
+        misses_of_reads,
+        /// The same of writes, as those are not to.
+        misses_of_writes,
+        /// The same of either, as more are wanted.
+        misses_too_few,
         /// Fragments that left for others.
         evictions,
         /// Fragments that left since none of their blocks was valid.

@@ -62,6 +62,7 @@ enum Bypass {
     Around,
     Untracked,
     Crowded,
+    Budget,
     NoFlight,
     NoMemory,
 }
@@ -169,9 +170,7 @@ impl Cache {
                 drop(locked);
                 if is_write {
                     counters.bypass_write_absent.count(1);
-                    if self.geometry.config().writes_heat {
-                        self.note_miss(part.fragment);
-                    }
+                    self.note_miss(part.fragment, true);
                 }
                 return (Chain::default(), 0);
             }
@@ -244,6 +243,7 @@ impl Cache {
             Some(Bypass::Around) => counters.bypass_write_around.count(1),
             Some(Bypass::Untracked) => counters.bypass_write_untracked.count(1),
             Some(Bypass::Crowded) => counters.bypass_write_crowded.count(1),
+            Some(Bypass::Budget) => counters.bypass_write_budget.count(1),
             Some(Bypass::NoFlight) => counters.bypass_write_no_flight.count(1),
             Some(Bypass::NoMemory) => counters.bypass_write_no_memory.count(1),
         }
@@ -257,6 +257,8 @@ impl Cache {
             Bypass::Around
         } else if self.is_crowded(descriptor) {
             Bypass::Crowded
+        } else if !self.has_budget(part.end - part.start) {
+            Bypass::Budget
         } else if descriptor.untracked.get() > 0 && !planted::is(Bug::UntrackedWriteForgotten) {
             Bypass::Untracked
         } else {

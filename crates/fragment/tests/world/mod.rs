@@ -12,7 +12,8 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use mezzanine_fragment::{
-    Cache, Config, DeviceError, Geometry, Job, MapConfig, Next, Piece, Source, Stage, WriteMode, WriteToken,
+    Admission, Cache, Config, DeviceError, Geometry, Job, MapConfig, Next, Piece, Source, Stage, WriteMode,
+    WriteToken,
 };
 use mezzanine_ground::random::Random;
 
@@ -63,7 +64,8 @@ pub(crate) fn small(seed: u64) -> Geometry {
     config.shards = 2;
     config.recent_fragments = 5;
     config.population_workers = 1 + (seed % 3) as u32;
-    config.writes_heat = seed % 2 == 0;
+    let counts = seed % 2 == 0;
+    config.admission = Admission { reads: if seed % 9 == 4 { 2 } else { 1 }, writes: counts.into() };
     config.copy_bytes = if seed % 5 == 0 { 8 * 4096 } else { 256 * 4096 };
     config.flights = if seed % 7 == 0 { 1 } else { 64 };
     config.throttle.stages =
