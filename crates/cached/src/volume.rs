@@ -162,6 +162,11 @@ impl Shared {
             add(moved, bytes as u64);
         }
         self.latencies.record(served, since);
+        let engine = &self.cache;
+        if matches!(served, Served::Cache) && engine.yield_us() > 0 {
+            let took = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            engine.cache_read_took(self.now(), took);
+        }
     }
 
     /// The engine wants to know what is durable if its map is to survive.

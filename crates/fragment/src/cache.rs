@@ -69,6 +69,7 @@ impl Cache {
         let cache = Self { region, geometry, id: CacheId::new(), sizing: None };
         cache.set_write_mode(cache.geometry.config().write_mode);
         cache.set_population_workers(cache.geometry.config().population_workers);
+        cache.set_yield_us(cache.geometry.config().yield_us);
         cache.set_admission(cache.geometry.config().admission);
         cache.set_write_budget(cache.geometry.config().write_budget).expect("the geometry has checked it");
         cache
@@ -164,7 +165,7 @@ impl Cache {
         statistics.writes = sums[Event::Write as usize];
         statistics.unstable = self.unstable();
         let pools = &self.control().pools;
-        statistics.slots = self.geometry.slots().into();
+        statistics.slots = self.slots_limit().into();
         statistics.slots_retired = pools.retired_slots().into();
         // The two are not read at one moment.
         statistics.slots_used = u64::from(pools.used_slots()).saturating_sub(statistics.slots_retired);

@@ -144,6 +144,9 @@ pub struct Config {
     /// Bytes that may be written to the cache device in a day at first, 0 for no limit;
     /// [`Cache::set_write_budget`](crate::Cache::set_write_budget) changes it.
     pub write_budget: u64,
+    /// Above what smoothed time of reads of the cache device, in microseconds, work in the background yields at
+    /// first, 0 for never; [`Cache::set_yield_us`](crate::Cache::set_yield_us) changes it.
+    pub yield_us: u64,
     /// Memory for copies of writes on their way to the cache device, in bytes: a multiple of
     /// [`BLOCK_BYTES`].
     pub copy_bytes: u64,
@@ -204,6 +207,7 @@ impl Config {
             recent_fragments: RECENT_FRAGMENTS,
             admission: Admission::default(),
             write_budget: 0,
+            yield_us: 0,
             copy_bytes: 8 << 20,
             flights: 2048,
             shards: 64,

@@ -7,6 +7,7 @@ use crate::map::MapControl;
 use crate::planner::Planner;
 use crate::pools::Pools;
 use crate::statistics::Counters;
+use crate::yielding::Yielding;
 
 states! {
     /// [`WriteMode`], as it lies in a region.
@@ -41,5 +42,6 @@ pub(crate) struct Control {
     pub(crate) work: Word,
     /// Copies handed out since a population was last asked for.
     pub(crate) copies_in_a_row: Word,
+    pub(crate) yielding: Yielding,
     pub(crate) counters: Counters,
 }

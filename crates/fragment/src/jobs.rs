@@ -102,6 +102,7 @@ impl Cache {
     /// in between would be waited for in vain.
     pub fn next_job(&self, now: u64) -> Next<'_> {
         self.reckon_budget(now);
+        self.time_is(now);
         let map_at = match self.next_map(now) {
             Next::Job(job) => return Next::Job(job),
             Next::NotBefore(at) => at,
@@ -114,12 +115,13 @@ impl Cache {
             }
         }
         in_a_row.add(1);
-        if let Next::Job(job) = self.next_copy() {
-            return Next::Job(job);
-        }
+        let copy_at = match self.next_copy() {
+            Next::Job(job) => return Next::Job(job),
+            Next::NotBefore(at) => at,
+        };
         match self.next_population(now) {
             Next::Job(job) => Next::Job(job),
-            Next::NotBefore(at) => Next::NotBefore(at.min(map_at)),
+            Next::NotBefore(at) => Next::NotBefore(at.min(map_at).min(copy_at)),
         }
     }
 
@@ -128,8 +130,15 @@ impl Cache {
         self.handed_out(self.next_map_job(now))
     }
 
-    /// The next copy of a write, if there is one: one kind alone, as [`Cache::next_job`] otherwise.
+    /// The next copy of a write, if there is one: one kind alone, as [`Cache::next_job`] otherwise. It goes by
+    /// the time that was last said.
     pub fn next_copy(&self) -> Next<'_> {
+        if self.control().pools.has_queued() {
+            if let Some(until) = self.copies_yield_until() {
+                self.counters().copies_yielded.count(1);
+                return Next::NotBefore(until);
+            }
+        }
         let copy = self.next_copy_job();
         self.handed_out(copy.map_or(Next::NotBefore(u64::MAX), |job| Next::Job(Job::WriteBlocks(job))))
     }
@@ -137,6 +146,7 @@ impl Cache {
     /// The next step of a population: one kind alone, as [`Cache::next_job`] otherwise.
     pub fn next_population(&self, now: u64) -> Next<'_> {
         self.reckon_budget(now);
+        self.time_is(now);
         self.handed_out(self.next_population_job(now))
     }
 
@@ -191,6 +201,7 @@ impl Cache {
             } else {
                 flight.writing.set(flight.owed.get());
                 flight.set_state(FlightState::Writing);
+                self.copy_goes_on();
                 return Some(WriteBlocks { cache: self, number });
             }
         }

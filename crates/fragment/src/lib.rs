@@ -110,6 +110,9 @@
 //!     begins after one which may have got the new contents gets the old ones.
 //! 15. *Budget.* In any 24 hours no more bytes are written to the cache device than the budget says, but for
 //!     blocks of the map: those are charged, and never refused.
+//! 16. *Yielding.* Copies and populations go on, if slowly, however slow reads of the cache device are.
+//! 17. *Size.* A fragment comes in only below the limit of the cache's size. When it is resized, nothing lies
+//!     behind that, and nothing is on its way there.
 //!
 //! Why a reader need not be told of a write that came and went while it read: each sector that it has is then
 //! from before that write or from it, and its read and the write were under way at the same time. Whatever of
@@ -139,6 +142,10 @@ mod flights;
 mod pools;
 
 mod budget;
+
+mod yielding;
+
+mod resize;
 
 mod recent;
 

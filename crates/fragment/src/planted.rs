@@ -112,4 +112,14 @@ mezzanine_ground::planted_bugs! {
         /// What is written is not taken from the budget.
         BudgetUncharged,
     }
+    16: {
+        /// Work in the background goes on whatever reads take.
+        NeverYields,
+    }
+    17: {
+        /// A slot behind the limit of the cache's size is given to a fragment.
+        SlotBehindLimit,
+        /// What is being written to is left where it lies when the cache has shrunk.
+        ShrunkUnderWrites,
+    }
 }

@@ -30,6 +30,12 @@ impl Cache {
     pub(crate) fn next_population_job(&self, now: u64) -> Next<'_> {
         let planner = self.lock_planner();
         planner.planner.now.raise(now);
+        if let Some(until) = self.populations_yield_until() {
+            if planner.has_something() {
+                self.counters().populations_yielded.count(1);
+                return Next::NotBefore(until);
+            }
+        }
         for number in planner.workers() {
             if planner.worker(number).state.get() != WorkerState::ToWrite {
                 continue;
@@ -38,11 +44,13 @@ impl Cache {
             // It may have been written to since it was read.
             if planner.goes_on(number, fragment, slot, Ok(())) {
                 planner.worker(number).state.set(WorkerState::Writing);
+                self.population_goes_on();
                 return Next::Job(Job::WriteFragment(WriteFragment { cache: self, number }));
             }
         }
         let mut stage = None;
-        let mut next = u64::MAX;
+        // Of a cache that is offline nothing leaves any more.
+        let mut next = if self.is_offline() { u64::MAX } else { planner.shrink() };
         if self.is_quiescing() || self.is_offline() {
             return Next::NotBefore(next);
         }
@@ -65,6 +73,7 @@ impl Cache {
             } else {
                 match planner.cycle(number, &stage) {
                     Begun::Job(number) => {
+                        self.population_goes_on();
                         return Next::Job(Job::ReadFragment(ReadFragment { cache: self, number }));
                     }
                     Begun::Nothing => worker.state.set(WorkerState::Resting),
@@ -108,6 +117,17 @@ impl Cache {
 }
 
 impl LockedPlanner<'_> {
+    /// Whether somebody has a fragment to write, or is going to look for one to read.
+    fn has_something(&self) -> bool {
+        let now = self.planner.now.get();
+        self.workers().map(|number| self.worker(number)).any(|worker| match worker.state.get() {
+            WorkerState::ToWrite => true,
+            WorkerState::Resting => worker.ready_at.get() <= now,
+            WorkerState::Reading | WorkerState::Writing => false,
+            WorkerState::Ended | WorkerState::Evicting => true,
+        })
+    }
+
     /// One cycle of the paper's Algorithm 1, from where the worker wakes.
     fn cycle(&self, number: WorkerNumber, stage: &Stage) -> Begun {
         if number.0 >= stage.workers.min(self.cache.population_workers()) {
@@ -122,7 +142,7 @@ impl LockedPlanner<'_> {
             self.cache.counters().bypass_population_budget.count(1);
             return Begun::Nothing;
         }
-        if self.cache.control().pools.used_slots() == self.cache.geometry.slots() {
+        if self.cache.control().pools.free_slots(self.cache.geometry.slots()) == 0 {
             match self.sweep() {
                 Swept::Freed => {}
                 Swept::Leaving(slot) => {

@@ -50,7 +50,7 @@ macro_rules! counters {
 
 counters! {
     elsewhere {
-        /// Fragments that the cache device has room for.
+        /// Fragments that the cache has room for.
         slots,
         /// Of these, those in use.
         slots_used,
@@ -153,6 +153,10 @@ counters! {
         populations_deferred,
         /// Times that a candidate was not populated, since the budget had not enough left.
         bypass_population_budget,
+        /// Times that copies of writes were not written just then, since reads of the cache device were slow.
+        copies_yielded,
+        /// The same of populations.
+        populations_yielded,
         /// Bytes that population has read from backing devices.
         population_bytes_read,
         /// Bytes that population has written to the cache device.
@@ -167,6 +171,8 @@ counters! {
         misses_too_few,
         /// Fragments that left for others.
         evictions,
+        /// Fragments that left, or were to leave, since the cache has shrunk.
+        fragments_shrunk,
         /// Fragments that left since none of their blocks was valid.
         fragments_emptied,
         /// Of all that left, those that had to wait for their record.

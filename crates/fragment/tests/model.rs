@@ -45,7 +45,9 @@ fn everything_happens() {
         "bypass_write_crowded",
         "misses_unnoted",
         "misses_of_reads",
-        // It has no budget.
+        // It has no budget, and yields to nobody.
+        "copies_yielded",
+        "populations_yielded",
         "bypass_write_budget",
         "bypass_population_budget",
         "bypass_read_offline",

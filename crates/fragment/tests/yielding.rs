@@ -53,7 +53,8 @@ fn trickles() -> bool {
     beside_reads(&mut host, 5000 * US, 50);
     write_and_miss(&mut host);
     let (copies, steps) = beside_reads(&mut host, 5000 * US, 200);
-    (18..=21).contains(&copies) && (1..=3).contains(&steps)
+    let yielded = (host.statistics().copies_yielded, host.statistics().populations_yielded);
+    yielded.0 > 0 && yielded.1 > 0 && (18..=21).contains(&copies) && (1..=3).contains(&steps)
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn without_readers_nothing_waits() {
     assert!(host.work()[0] <= 1, "somebody has just read");
     host.now += 11 * MS;
     assert!(host.work()[0] >= 23, "nobody has for a while");
-    assert!(host.statistics().copies_yielded > 0 && host.statistics().populations_yielded > 0);
+    assert!(host.statistics().copies_yielded > 0);
 }
 
 /// Reads that are fast again count soon; and the limit may be changed.

@@ -10,7 +10,7 @@ use mezzanine_cached::{
 };
 use mezzanine_device::{Device, FileDevice};
 use mezzanine_fragment::format::{HOST_BYTES, Superblock, VolumeEntry};
-use mezzanine_fragment::{Config, Geometry, Recovered};
+use mezzanine_fragment::{Admission, Config, Geometry, Recovered};
 
 use super::attach::AttachArgs;
 use super::devices::{self, Named};
@@ -199,6 +199,9 @@ fn config(args: &AttachArgs, superblock: &Superblock) -> Config {
     let mut config = superblock.config();
     config.write_mode = args.write_mode;
     config.population_workers = args.population_workers;
+    config.write_budget = args.write_budget.map_or(0, |bytes| bytes.0);
+    config.yield_us = args.yield_above;
+    config.admission = Admission { reads: args.admit_reads, writes: args.admit_writes };
     if let Some(map) = &mut config.map {
         map.settle_ms = u64::try_from(args.settle.as_millis()).unwrap_or(u64::MAX);
     }

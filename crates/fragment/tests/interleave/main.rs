@@ -29,4 +29,6 @@ mod copies;
 
 mod evictions;
 
+mod sizes;
+
 mod map;

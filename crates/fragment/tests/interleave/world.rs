@@ -26,6 +26,8 @@ pub(crate) struct World {
     steps: AtomicU64,
     now: AtomicU64,
     finished: AtomicBool,
+    /// Slots that may be written to.
+    slots: AtomicU64,
 }
 
 fn page(value: u64) -> Vec<u8> {
@@ -82,6 +84,7 @@ impl World {
             steps: AtomicU64::new(1),
             now: AtomicU64::new(0),
             finished: AtomicBool::new(false),
+            slots: AtomicU64::new(slots),
         }
     }
 
@@ -224,6 +227,8 @@ impl World {
         let slot = ((offset - data_offset) / FRAGMENT) as u32;
         for (block, bytes) in bytes.chunks_exact(BLOCK as usize).enumerate() {
             self.records.lock().unwrap().assert_slot_unstable(slot);
+            let slots = self.slots.load(Ordering::Relaxed);
+            assert!(u64::from(slot) < slots, "slot {slot} is written to, and the cache has {slots}");
             self.set_flash(offset + block as u64 * BLOCK, value_of(bytes));
         }
     }
@@ -234,6 +239,23 @@ impl World {
         while self.cache.location(volume, 0).is_none() {
             self.work();
         }
+    }
+
+    /// Has the cache shrink to so many slots, and waits until it has.
+    pub(crate) fn shrink(&self, slots: u64) {
+        self.cache.resize(slots * FRAGMENT).unwrap();
+        while !self.cache.is_resized() {
+            if !self.work() {
+                shuttle::thread::yield_now();
+            }
+        }
+        self.slots.store(slots, Ordering::Relaxed);
+    }
+
+    /// Has the cache grow to so many slots.
+    pub(crate) fn grow(&self, slots: u64) {
+        self.slots.store(slots, Ordering::Relaxed);
+        self.cache.resize(slots * FRAGMENT).unwrap();
     }
 
     /// Waits until a volume's fragment, whose population has begun, is in the cache.

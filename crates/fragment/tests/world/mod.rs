@@ -142,6 +142,11 @@ impl<'c> World<'c> {
             let mode = if self.random.chance(1, 4) { WriteMode::Around } else { WriteMode::Through };
             self.cache.set_write_mode(mode);
         }
+        if self.random.chance(1, 300) {
+            let slots = self.random.between(1, 3);
+            let fragment = self.cache.geometry().config().fragment_bytes;
+            self.cache.resize(slots * fragment).expect("it was made for three");
+        }
         let room = self.under_way.len() < 8;
         match self.random.below(10) {
             0..=1 if room => self.read(),
@@ -371,11 +376,27 @@ impl<'c> World<'c> {
 
     /// Compares all valid blocks with the backing devices.
     pub(crate) fn compare(&self) -> Outcome {
+        let geometry = self.cache.geometry();
+        let is_resized = self.cache.is_resized();
+        let fragment = geometry.config().fragment_bytes;
+        let end = geometry.data_offset() + u64::from(self.cache.slots_limit()) * fragment;
+        let writes_behind = |under: &Under<'_>| match under {
+            Under::Copy { job: Job::WriteBlocks(_) | Job::WriteFragment(_), left, .. } => {
+                left.iter().any(|&sector| sector * SECTOR >= end)
+            }
+            _ => false,
+        };
+        if is_resized && self.under_way.iter().any(writes_behind) {
+            return Err(format!("step {}: something is on its way behind {end}", self.step));
+        }
         for (volume, sectors) in self.backing.iter().enumerate() {
             for block in 0..(sectors.len() as u64).div_ceil(SECTORS_OF_BLOCK) {
                 let Some(at) = self.cache.location(volume, block * 4096) else {
                     continue;
                 };
+                if is_resized && at >= end {
+                    return Err(format!("step {}: something is at {at}, behind {end}", self.step));
+                }
                 for sector in 0..SECTORS_OF_BLOCK {
                     let cached = self.flash[(at / SECTOR + sector) as usize];
                     let history = sectors.get((block * SECTORS_OF_BLOCK + sector) as usize);

@@ -34,7 +34,7 @@ pub use sizing::{SizedRow, SizingOutcome, run_sizing};
 pub use source::BlockLoad;
 pub use station::BlockDevice;
 
-pub use mezzanine_fragment::Stage;
+pub use mezzanine_fragment::{Admission, Stage};
 
 use between::{Between, Nobody};
 use mezzanine_fragment::Cache;

@@ -1,7 +1,7 @@
 //! The fragment cache that ships, over hollow devices: its map, its population, its copies and its throttle
 //! are real, and data have no contents.
 
-use mezzanine_fragment::{Cache, Job, Piece, Source, WriteToken};
+use mezzanine_fragment::{Cache, Job, Piece, ReadKind, Source, WriteToken};
 
 use super::between::{Ask, Between, Device, Next, Request, Tally};
 
@@ -24,6 +24,8 @@ enum State {
 pub(super) struct Sce<'c> {
     cache: &'c Cache,
     requests: Vec<State>,
+    /// When a client's read began that the cache device answers alone.
+    cached_since: Vec<Option<u64>>,
     /// Clients whose writes wait, in the order of their requests.
     waiting: Vec<u32>,
     jobs: Vec<Option<Job<'c>>>,
@@ -37,10 +39,11 @@ impl<'c> Sce<'c> {
     pub(super) fn new(cache: &'c Cache, clients: u32) -> Self {
         let requests = std::iter::repeat_with(State::default).take(clients as usize).collect();
         // Not a number that the cache has counted: there may be a job at once.
-        let waiting = Vec::new();
+        let (waiting, cached_since) = (Vec::new(), vec![None; clients as usize]);
         Self {
             cache,
             requests,
+            cached_since,
             waiting,
             jobs: Vec::new(),
             free: Vec::new(),
@@ -64,7 +67,7 @@ impl Sce<'_> {
 }
 
 impl Between for Sce<'_> {
-    fn begin(&mut self, who: u32, request: Request, _now: u64, round: &mut Vec<Ask>) {
+    fn begin(&mut self, who: u32, request: Request, now: u64, round: &mut Vec<Ask>) {
         let Request { is_write, offset, bytes } = request;
         if is_write {
             if self.overlaps_write(request) {
@@ -81,7 +84,8 @@ impl Between for Sce<'_> {
             State::None | State::Write(_) | State::Waiting(_) => Vec::new(),
         };
         let kind = self.cache.read(VOLUME, offset, bytes, &mut pieces);
-        kind.expect("sources ask for what lies in the volume");
+        let kind = kind.expect("sources ask for what lies in the volume");
+        self.cached_since[who as usize] = (kind == ReadKind::Hit).then_some(now);
         round.extend(pieces.iter().map(|piece| match piece.source {
             Source::Backing => Ask::read(Device::Backing, piece.offset, piece.bytes),
             Source::Cache(at) => Ask::read(Device::Cache, at, piece.bytes),
@@ -89,7 +93,10 @@ impl Between for Sce<'_> {
         *state = State::Read(pieces);
     }
 
-    fn go_on(&mut self, who: u32, _now: u64, round: &mut Vec<Ask>) {
+    fn go_on(&mut self, who: u32, now: u64, round: &mut Vec<Ask>) {
+        if let Some(since) = self.cached_since[who as usize].take() {
+            self.cache.cache_read_took(now, now - since);
+        }
         let state = &mut self.requests[who as usize];
         match state {
             State::Read(pieces) => {
@@ -169,6 +176,15 @@ impl Between for Sce<'_> {
         let done = self.jobs[job as usize].take().expect("invariant 2: the job is under way");
         self.free.push(job);
         self.cache.done(done, Ok(()));
+    }
+
+    fn reasons(&self) -> Vec<(&'static str, u64)> {
+        let tells = |name: &str| {
+            name.starts_with("bypass_") || name.ends_with("_yielded") || name.starts_with("misses_")
+        };
+        let mut counted = self.cache.statistics().named();
+        counted.retain(|&(name, count)| count > 0 && tells(name));
+        counted
     }
 
     fn tally(&self) -> Tally {

@@ -145,6 +145,11 @@ impl<'s> World<'s> {
         self.between.check();
     }
 
+    /// Why something went past the cache.
+    pub(super) fn reasons(&self) -> Vec<(&'static str, u64)> {
+        self.between.reasons()
+    }
+
     /// Bytes of memory that the map takes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.between.memory_bytes()
