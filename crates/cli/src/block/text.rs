@@ -6,7 +6,7 @@ use super::report::{CacheReport, Report};
 use crate::size::Size;
 
 /// Why a request, or a part of one, went past the cache: a counter, and what it means.
-const BYPASSES: [(&str, &str); 22] = [
+const BYPASSES: [(&str, &str); 24] = [
     ("bypass_read_absent", "reads: fragment not in the cache"),
     ("bypass_read_populating", "reads: fragment on its way in"),
     ("bypass_read_invalid", "reads: blocks written since"),

@@ -117,6 +117,10 @@ pub(crate) struct BlockArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     admit_writes: u32,
 
+    /// After so many seconds sce has so many bytes for fragments, at most those that it begins with: SECONDS:SIZE.
+    #[arg(long, value_name = "SECONDS:SIZE", value_parser = resize)]
+    resize: Option<Resize>,
+
     /// What sce says of caches of other sizes and with other fragments while it runs, beside runs of those;
     /// no other cache is run.
     #[arg(long, conflicts_with = "cache")]
@@ -181,6 +185,17 @@ fn device(text: &str) -> Result<BlockDevice, String> {
     }
 }
 
+/// When sce gets which size.
+#[derive(Debug, Clone, Copy)]
+struct Resize(u32, u64);
+
+fn resize(text: &str) -> Result<Resize, String> {
+    let wrong = || "write SECONDS:SIZE, as 30:64MiB".to_owned();
+    let (seconds, size) = text.split_once(':').ok_or_else(wrong)?;
+    let seconds = seconds.parse().map_err(|_| wrong())?;
+    size.parse::<Size>().map(|size| Resize(seconds, size.0)).map_err(|_| wrong())
+}
+
 fn stages(text: &str) -> Result<Stages, String> {
     let wrong = || "write three of WORKERS:MISS:FREE:PERIOD, as 8:35:10:100,4:15:0:100,1:0:0:500".to_owned();
     let stage = |text: &str| {
@@ -207,6 +222,7 @@ impl BlockArgs {
                 write_budget: self.write_budget.map_or(0, |bytes| bytes.0),
                 yield_us: self.yield_above,
                 admission: Admission { reads: self.admit_reads, writes: self.admit_writes },
+                resize: self.resize.map(|Resize(seconds, bytes)| (seconds, bytes)),
             }),
             other => other,
         };
@@ -256,6 +272,7 @@ fn refused(refusal: Refusal) -> Failure {
         "interval_seconds" => "--interval",
         "fragment_bytes" => "--fragment",
         "write_budget" => "--write-budget",
+        "resize" => "--resize",
         "workload" | "region_bytes" => "--load",
         _ => "--stages",
     };

@@ -23,6 +23,8 @@ enum State {
 /// The fragment cache between clients and devices.
 pub(super) struct Sce<'c> {
     cache: &'c Cache,
+    /// When it gets another size, in ns.
+    resize: Option<(u64, u64)>,
     requests: Vec<State>,
     /// When a client's read began that the cache device answers alone.
     cached_since: Vec<Option<u64>>,
@@ -35,13 +37,14 @@ pub(super) struct Sce<'c> {
 }
 
 impl<'c> Sce<'c> {
-    /// For so many clients.
-    pub(super) fn new(cache: &'c Cache, clients: u32) -> Self {
+    /// For so many clients; after so many seconds of another size.
+    pub(super) fn new(cache: &'c Cache, clients: u32, resize: Option<(u32, u64)>) -> Self {
         let requests = std::iter::repeat_with(State::default).take(clients as usize).collect();
         // Not a number that the cache has counted: there may be a job at once.
         let (waiting, cached_since) = (Vec::new(), vec![None; clients as usize]);
         Self {
             cache,
+            resize: resize.map(|(seconds, bytes)| (u64::from(seconds) * 1_000_000_000, bytes)),
             requests,
             cached_since,
             waiting,
@@ -134,10 +137,14 @@ impl Between for Sce<'_> {
     }
 
     fn may_have_job(&self, now: u64) -> bool {
-        now >= self.not_before.0 || self.cache.work() != self.not_before.1
+        let resizes = self.resize.is_some_and(|(at, _)| now >= at);
+        resizes || now >= self.not_before.0 || self.cache.work() != self.not_before.1
     }
 
     fn next_job(&mut self, now: u64, round: &mut Vec<Ask>) -> Next {
+        if let Some((_, bytes)) = self.resize.take_if(|(at, _)| now >= *at) {
+            self.cache.resize(bytes).expect("the setup has checked it");
+        }
         let work = self.cache.work();
         let mut job = match self.cache.next_job(now) {
             mezzanine_fragment::Next::Job(job) => job,
@@ -180,7 +187,10 @@ impl Between for Sce<'_> {
 
     fn reasons(&self) -> Vec<(&'static str, u64)> {
         let tells = |name: &str| {
-            name.starts_with("bypass_") || name.ends_with("_yielded") || name.starts_with("misses_")
+            name == "fragments_shrunk"
+                || name.starts_with("bypass_")
+                || name.ends_with("_yielded")
+                || name.starts_with("misses_")
         };
         let mut counted = self.cache.statistics().named();
         counted.retain(|&(name, count)| count > 0 && tells(name));

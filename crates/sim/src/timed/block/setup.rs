@@ -76,6 +76,8 @@ pub struct SceSetup {
     pub yield_us: u64,
     /// Which misses make a fragment a candidate.
     pub admission: Admission,
+    /// After so many seconds the cache has so many bytes for fragments, at most those that it begins with.
+    pub resize: Option<(u32, u64)>,
 }
 
 impl SceSetup {
@@ -91,6 +93,7 @@ impl SceSetup {
         write_budget: 0,
         yield_us: 0,
         admission: Admission { reads: 1, writes: 0 },
+        resize: None,
     };
 
     /// The paper's, but that four workers go on until 2 % of the reads miss, and the last rests for a fifth
@@ -221,6 +224,9 @@ impl BlockSetup {
             let reason = format!("the device has {} bytes, and {bytes} are asked of it", device.capacity());
             Err(Refusal::new(parameter, reason, "use a larger device"))
         };
+        if let BlockCache::Sce(SceSetup { resize: Some((_, bytes)), fragment_bytes, .. }) = self.cache {
+            range("resize", bytes as f64, fragment_bytes as f64, self.cache_bytes as f64)?;
+        }
         match self.cache {
             BlockCache::Nothing => fits("backing", &self.backing, self.volume_bytes),
             BlockCache::AllFlash => fits("cache_device", &self.cache_device, self.volume_bytes),

@@ -101,6 +101,16 @@ fn what_yields_leaves_reads_of_the_cache_device_their_time() {
 }
 
 #[test]
+fn a_cache_that_shrinks_goes_on_with_less() {
+    let setup = BlockSetup { interval_seconds: 5.0, write_share: 0.1, ..short(BlockCache::Nothing) };
+    let [without, with] = with(&setup, |sce| sce.resize = Some((10, 8 << 20)));
+    let hits = |outcome: &BlockOutcome, number: usize| outcome.series[number].read_hit_percent;
+    assert_eq!(hits(&without, 1), hits(&with, 1), "until then they are the same");
+    assert!(hits(&without, 3) > 99.0 && (10.0..90.0).contains(&hits(&with, 3)), "{:?}", with.series);
+    assert_eq!(with.reasons["fragments_shrunk"], 24, "of 32 fragments");
+}
+
+#[test]
 fn reads_and_writes_are_admitted_apart_from_each_other() {
     let setup = BlockSetup { write_share: 1.0, ..short(BlockCache::Nothing) };
     let [without, with] = with(&setup, |sce| sce.admission.writes = 4);
