@@ -1,9 +1,9 @@
 //! The budget of bytes written to the cache device.
 //!
-//! A quarter of the budget of a day may be written at once, and three quarters come in over the day: so in any
-//! 24 hours it is no more than the budget (invariant 15), an empty cache fills fast, and no hour of the day
-//! goes without. What is refused goes past the cache. Blocks of the map are written all the same, since writes
-//! wait for them: they are charged, and what comes after has to do without.
+//! A quarter of the budget of a day may be written at once, and three quarters come in over the day: so in
+//! any 24 hours it is no more than the budget (invariant 15), an empty cache fills fast, and no hour of the
+//! day goes without. What is refused goes past the cache. Blocks of the map are written all the same, since
+//! writes wait for them: they are charged, and what comes after has to do without.
 //!
 //! All of it changes under the lock of the pools.
 
@@ -61,8 +61,8 @@ impl Cache {
         self.control().pools.budget.per_day.get()
     }
 
-    /// Has no more than these bytes be written to the cache device in any 24 hours from now on: fragments that
-    /// are brought in, copies of writes, and the map. 0: no limit. A quarter may be written at once.
+    /// Has no more than these bytes be written to the cache device in any 24 hours from now on: fragments
+    /// that are brought in, copies of writes, and the map. 0: no limit. A quarter may be written at once.
     ///
     /// # Errors
     /// If a quarter is less than a fragment.

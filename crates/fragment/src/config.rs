@@ -144,8 +144,8 @@ pub struct Config {
     /// Bytes that may be written to the cache device in a day at first, 0 for no limit;
     /// [`Cache::set_write_budget`](crate::Cache::set_write_budget) changes it.
     pub write_budget: u64,
-    /// Above what smoothed time of reads of the cache device, in microseconds, work in the background yields at
-    /// first, 0 for never; [`Cache::set_yield_us`](crate::Cache::set_yield_us) changes it.
+    /// Above what smoothed time of reads of the cache device, in microseconds, work in the background yields
+    /// at first, 0 for never; [`Cache::set_yield_us`](crate::Cache::set_yield_us) changes it.
     pub yield_us: u64,
     /// Memory for copies of writes on their way to the cache device, in bytes: a multiple of
     /// [`BLOCK_BYTES`].

@@ -130,8 +130,8 @@ impl Cache {
         self.handed_out(self.next_map_job(now))
     }
 
-    /// The next copy of a write, if there is one: one kind alone, as [`Cache::next_job`] otherwise. It goes by
-    /// the time that was last said.
+    /// The next copy of a write, if there is one: one kind alone, as [`Cache::next_job`] otherwise. It goes
+    /// by the time that was last said.
     pub fn next_copy(&self) -> Next<'_> {
         if self.control().pools.has_queued() {
             if let Some(until) = self.copies_yield_until() {

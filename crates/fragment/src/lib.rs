@@ -163,6 +163,8 @@ mod read;
 
 mod write;
 
+mod answer;
+
 mod hollow;
 
 mod map;

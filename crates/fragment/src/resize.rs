@@ -1,9 +1,9 @@
 //! The cache grows and shrinks while it is used.
 //!
 //! Its arrays are laid out for the size that it was made with, and that is the most. A limit says how many of
-//! the slots are in use; free ones behind it are *withdrawn*. Who shrinks the cache lowers the limit, and what
-//! lies behind it leaves as evicted fragments do, a few in each call: when its record does not count any more,
-//! and when nothing is on its way there.
+//! the slots are in use; free ones behind it are *withdrawn*. Who shrinks the cache lowers the limit, and
+//! what lies behind it leaves as evicted fragments do, a few in each call: when its record does not count any
+//! more, and when nothing is on its way there.
 
 use mezzanine_ground::region::{Word, shared};
 
@@ -34,9 +34,9 @@ pub(crate) struct Resizing {
 shared!(Resizing);
 
 impl Cache {
-    /// Has the cache use so many bytes of its device for fragments from now on, at most those that it was made
-    /// for. What it has too much leaves in the background; [`Cache::is_resized`] says when that is over. It
-    /// lasts as long as this opening of the cache.
+    /// Has the cache use so many bytes of its device for fragments from now on, at most those that it was
+    /// made for. What it has too much leaves in the background; [`Cache::is_resized`] says when that is over.
+    /// It lasts as long as this opening of the cache.
     ///
     /// # Errors
     /// If that is less than a fragment, or more than the cache was made for.

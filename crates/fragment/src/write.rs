@@ -2,9 +2,10 @@
 //!
 //! A host begins a write here, writes to the backing device, and ends the write here with what that said.
 //! Until that end the blocks are what they were before, if nobody can see the write (invariant 14), and not
-//! valid otherwise; whether they become so again is up to their flights. The guest is told by the host when the write has been ended here: its next write of the same blocks would
-//! otherwise count as one at a time with this one. The data must not change between the beginning and the
-//! answer of the backing device, since the copy is made at the beginning: the two would differ.
+//! valid otherwise; whether they become so again is up to their flights. The guest is told by the host when
+//! the write has been ended here: its next write of the same blocks would otherwise count as one at a time
+//! with this one. The data must not change between the beginning and the answer of the backing device,
+//! since the copy is made at the beginning: the two would differ.
 
 use std::ops::Range;
 
@@ -14,11 +15,10 @@ use crate::descriptor::{Descriptor, SlotState};
 use crate::flight::{FLIGHT_BLOCKS, FLIGHTS_OF_FRAGMENT_MAX, Flight, FlightState};
 use crate::flights::Chain;
 use crate::geometry::{Part, RequestError};
-use crate::ids::{CacheId, FlightNumber, Fragment, Slot};
-use crate::jobs::DeviceError;
+use crate::ids::{CacheId, FlightNumber, Slot};
 use crate::map::Because;
 use crate::planted::{self, Bug};
-use crate::shard::{Locked, Place};
+use crate::shard::Place;
 use crate::statistics::Event;
 use crate::validity::Validity;
 
@@ -26,15 +26,15 @@ use crate::validity::Validity;
 #[derive(Debug)]
 #[must_use = "fragments with writes that were not ended are not populated and do not leave"]
 pub struct WriteToken {
-    cache: CacheId,
-    volume: usize,
-    offset: u64,
-    bytes: u64,
+    pub(crate) cache: CacheId,
+    pub(crate) volume: usize,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
     /// The first of the request's flights.
-    flights: Option<FlightNumber>,
-    waits_for: u64,
+    pub(crate) flights: Option<FlightNumber>,
+    pub(crate) waits_for: u64,
     /// It began while the cache was offline: nothing is known of it.
-    is_past: bool,
+    pub(crate) is_past: bool,
 }
 
 impl WriteToken {
@@ -102,11 +102,11 @@ impl Cache {
         Ok(token)
     }
 
-    /// Whether an earlier write of one of these blocks is under way, or its copy is, as far as the cache keeps
-    /// account of it. A write that begins then takes the block over: until its own copy is written the block
-    /// comes from the backing device, and if the earlier one was not answered it is a hole after that, since
-    /// nobody knows which of them came last. A host may have it wait for a while instead, as others lock blocks
-    /// that are written; a guest does not know the order of its writes before they are answered.
+    /// Whether an earlier write of one of these blocks is under way, or its copy is, as far as the cache
+    /// keeps account of it. A write that begins then takes the block over: until its own copy is written the
+    /// block comes from the backing device, and if the earlier one was not answered it is a hole after that,
+    /// since nobody knows which of them came last. A host may have it wait for a while instead, as others
+    /// lock blocks that are written; a guest does not know the order of its writes before they are answered.
     ///
     /// # Errors
     /// If they do not lie in the volume.
@@ -379,74 +379,5 @@ impl Cache {
                 self.queue(number, flight);
             }
         }
-    }
-
-    /// Ends a write or a discard with what the backing device said: nothing of it may reach that any more.
-    ///
-    /// # Panics
-    /// If the write is another cache's.
-    pub fn write_end(&self, token: WriteToken, result: Result<(), DeviceError>) {
-        let WriteToken { cache, volume, offset, bytes, mut flights, is_past, .. } = token;
-        self.assert_own(cache, "a write");
-        self.ended();
-        if result.is_err() {
-            self.counters().backing_failed.count(1);
-        }
-        for part in self.geometry.parts(volume, offset, if is_past { 0 } else { bytes }) {
-            let locked = self.lock(part.fragment);
-            let slot = match locked.place() {
-                Place::Absent { writes } => {
-                    locked.count_absent(writes, -1);
-                    continue;
-                }
-                Place::At(slot) => slot,
-            };
-            let descriptor = self.descriptor(slot);
-            descriptor.writes.lower(1);
-            let mut is_tracked = false;
-            while let Some(number) = flights.filter(|&number| self.is_flight_of(number, part.fragment)) {
-                is_tracked = true;
-                flights = self.flight(number).next_of_request.get().map(FlightNumber);
-                self.answered(&locked, number, result);
-            }
-            if !is_tracked {
-                descriptor.untracked.lower(1);
-            }
-            self.stamp(descriptor);
-            locked.leave_if_empty();
-        }
-    }
-
-    fn is_flight_of(&self, number: FlightNumber, fragment: Fragment) -> bool {
-        self.flight(number).fragment() == fragment
-    }
-
-    /// The backing device has answered the write that a flight is of.
-    fn answered(&self, locked: &Locked<'_>, number: FlightNumber, result: Result<(), DeviceError>) {
-        let flight = self.flight(number);
-        flight.answered();
-        let keeps = match result {
-            Ok(()) => planted::is(Bug::KeptPastAnswer),
-            Err(DeviceError) => planted::is(Bug::KeptPastFailure),
-        };
-        if !keeps {
-            // What was kept: the slot has what they were before.
-            flight.owed_blocks().for_each(|blocks| self.validity(flight.slot()).clear(blocks));
-        }
-        if result.is_err() && !planted::is(Bug::FailedWriteValidates) {
-            self.fail(flight);
-        }
-        if flight.state() == FlightState::Held {
-            if flight.owed.get() == 0 {
-                flight.set_state(FlightState::Written);
-                self.release_copy(&self.lock_pools(), flight);
-            } else {
-                self.queue(number, flight);
-            }
-        }
-        if planted::is(Bug::CopyReleasedEarly) {
-            self.release_copy(&self.lock_pools(), flight);
-        }
-        self.settle(locked, number);
     }
 }

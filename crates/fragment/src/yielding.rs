@@ -38,8 +38,8 @@ pub(crate) struct Yielding {
 shared!(Yielding);
 
 impl Cache {
-    /// Above what smoothed time of a read of the cache device, in microseconds, work in the background yields;
-    /// 0: never.
+    /// Above what smoothed time of a read of the cache device, in microseconds, work in the background
+    /// yields; 0: never.
     pub fn yield_us(&self) -> u64 {
         self.yielding().limit.get() / 1000
     }
@@ -50,8 +50,8 @@ impl Cache {
         self.control().work.add(1);
     }
 
-    /// A read of the cache device, which a guest waited for, has taken so many nanoseconds until `now`, of the
-    /// clock of [`Cache::next_job`]. Where several tell this at a time one of them may not count.
+    /// A read of the cache device, which a guest waited for, has taken so many nanoseconds until `now`, of
+    /// the clock of [`Cache::next_job`]. Where several tell this at a time one of them may not count.
     pub fn cache_read_took(&self, now: u64, nanoseconds: u64) {
         let yielding = self.yielding();
         let before = yielding.took.get();

@@ -2,8 +2,8 @@
 //! processors at one word.
 //!
 //! Invariants checked: a read that begins after a write of a block has ended gets nothing older, and nothing
-//! that nobody has begun to write, and of one thread nothing older than it has got before; at the end each block that is valid is the same on both devices; the
-//! cache's whole-structure rules.
+//! that nobody has begun to write, and of one thread nothing older than it has got before; at the end each
+//! block that is valid is the same on both devices; the cache's whole-structure rules.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

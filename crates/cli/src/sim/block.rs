@@ -99,13 +99,13 @@ pub(crate) struct BlockArgs {
     #[arg(long, value_name = "STAGES", value_parser = stages, default_value = "8:35:10:100,4:15:0:100,1:0:0:500")]
     stages: Stages,
 
-    /// Bytes that sce may write to the cache device in a day: what it brings in, and copies of writes; a quarter
-    /// of it at once (default: no limit).
+    /// Bytes that sce may write to the cache device in a day: what it brings in, and copies of writes; a
+    /// quarter of it at once (default: no limit).
     #[arg(long, value_name = "SIZE")]
     write_budget: Option<Size>,
 
-    /// Reads of the cache device that take longer than this, in microseconds and smoothed, have population and
-    /// copies of sce wait; 0: nothing waits.
+    /// Reads of the cache device that take longer than this, in microseconds and smoothed, have population
+    /// and copies of sce wait; 0: nothing waits.
     #[arg(long, value_name = "US", default_value_t = 0)]
     yield_above: u64,
 
@@ -117,7 +117,8 @@ pub(crate) struct BlockArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     admit_writes: u32,
 
-    /// After so many seconds sce has so many bytes for fragments, at most those that it begins with: SECONDS:SIZE.
+    /// After so many seconds sce has so many bytes for fragments, at most those that it begins with:
+    /// SECONDS:SIZE.
     #[arg(long, value_name = "SECONDS:SIZE", value_parser = resize)]
     resize: Option<Resize>,
 

@@ -102,8 +102,8 @@ pub(super) trait Between {
     /// A round of a job is complete: adds the next one. Without one the job is over.
     fn job_goes_on(&mut self, job: u32, now: u64, round: &mut Vec<Ask>);
 
-    /// Why something went past the cache, was held back or not brought in: names and counts, as far as whoever
-    /// stands between counts such.
+    /// Why something went past the cache, was held back or not brought in: names and counts, as far as
+    /// whoever stands between counts such.
     fn reasons(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }

@@ -75,8 +75,8 @@ pub struct BlockOutcome {
     pub transactions: Latency,
     /// Bytes of memory that the map takes, as whoever stands between reckons it.
     pub memory_bytes: u64,
-    /// Why something went past the cache, was held back or not brought in, in all of the run: what was counted
-    /// at all. Of the fragment cache alone.
+    /// Why something went past the cache, was held back or not brought in, in all of the run: what was
+    /// counted at all. Of the fragment cache alone.
     pub reasons: BTreeMap<&'static str, u64>,
     #[serde(skip)]
     sums: Vec<Sums>,
