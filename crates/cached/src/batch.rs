@@ -157,7 +157,7 @@ impl Shared {
                     let token = token.map(|at| done.flushes.swap_remove(at).1);
                     self.flushed(token, &result);
                 }
-                Request::Read { .. } if result.is_err() => count(&self.counters.backing_reads_failed),
+                Request::Read { offset, buf } => self.was_read(volume, *offset, buf.len(), &result),
                 _ => {}
             }
             // Of a read in pieces the first failure counts.

@@ -95,10 +95,19 @@ impl Shared {
 
     fn read_backing(&self, volume: usize, offset: u64, buf: &mut [u8]) -> Result<(), DeviceError> {
         let read = self.backing(volume).read_at(buf, offset);
+        self.was_read(volume, offset, buf.len(), &read);
+        read
+    }
+
+    /// What a backing device has said to a read. Of one that has given something the engine knows before the
+    /// guest does, however it came to be asked (the engine's invariant 14): the cache device may be suspended
+    /// for the time being, and come back.
+    pub(crate) fn was_read(&self, volume: usize, offset: u64, bytes: usize, read: &Result<(), DeviceError>) {
         if read.is_err() {
             count(&self.counters.backing_reads_failed);
+        } else if !self.is_past() {
+            self.cache.was_read(volume, offset, bytes as u64).expect("what was read lies in its volume");
         }
-        read
     }
 
     /// Reads a piece from the cache device; whether that counts.
@@ -137,9 +146,10 @@ impl Shared {
         let mut reads: Vec<_> =
             left.into_iter().map(|one| Request::Read { offset: one.offset, buf: one.buf }).collect();
         if !reads.is_empty() {
-            for result in self.backing(volume).run(&mut reads) {
-                if result.is_err() {
-                    count(&self.counters.backing_reads_failed);
+            let results = self.backing(volume).run(&mut reads);
+            for (read, result) in reads.iter().zip(results) {
+                if let Request::Read { offset, buf } = read {
+                    self.was_read(volume, *offset, buf.len(), &result);
                 }
                 result?;
             }

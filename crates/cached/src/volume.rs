@@ -165,6 +165,11 @@ impl Shared {
             add(moved, bytes as u64);
         }
         self.latencies.record(served, since);
+        let engine = &self.cache;
+        if matches!(served, Served::Cache) && engine.yield_us() > 0 {
+            let took = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            engine.cache_read_took(self.now(), took);
+        }
     }
 
     /// The engine wants to know what is durable if its map is to survive.
@@ -220,7 +225,7 @@ impl Shared {
     }
 
     /// Whether nobody will ask what the cache device has, now or after a crash: then nothing is begun.
-    fn is_past(&self) -> bool {
+    pub(crate) fn is_past(&self) -> bool {
         self.health.is_lost() && self.marks.are_void()
     }
 

@@ -3,7 +3,7 @@
 use mezzanine_ground::counters::{STRIPES, Stripe, count, sums};
 use mezzanine_ground::region::{Region, StateWord};
 
-use crate::config::WriteMode;
+use crate::config::{Admission, WriteMode};
 use crate::control::{Control, Mode};
 use crate::descriptor::Descriptor;
 use crate::flight::Flight;
@@ -70,6 +70,9 @@ impl Cache {
         let cache = Self { region, geometry, id: CacheId::new(), sizing: None };
         cache.set_write_mode(cache.geometry.config().write_mode);
         cache.set_population_workers(cache.geometry.config().population_workers);
+        cache.set_yield_us(cache.geometry.config().yield_us);
+        cache.set_admission(cache.geometry.config().admission);
+        cache.set_write_budget(cache.geometry.config().write_budget).expect("the geometry has checked it");
         cache
     }
 
@@ -105,6 +108,18 @@ impl Cache {
 
     fn write_mode_word(&self) -> &StateWord<Mode> {
         &self.control().write_mode
+    }
+
+    /// Which misses make a fragment a candidate now.
+    pub fn admission(&self) -> Admission {
+        let control = self.control();
+        Admission { reads: control.admit_reads.get() as u32, writes: control.admit_writes.get() as u32 }
+    }
+
+    /// Has other misses make fragments candidates from now on. Misses that did not count are not known later.
+    pub fn set_admission(&self, admission: Admission) {
+        self.control().admit_reads.set(admission.reads.into());
+        self.control().admit_writes.set(admission.writes.into());
     }
 
     /// Workers that may begin a population now, if the throttle lets them.
@@ -151,7 +166,7 @@ impl Cache {
         statistics.writes = sums[Event::Write as usize];
         statistics.unstable = self.unstable();
         let pools = &self.control().pools;
-        statistics.slots = self.geometry.slots().into();
+        statistics.slots = self.slots_limit().into();
         statistics.slots_retired = pools.retired_slots().into();
         // The two are not read at one moment.
         statistics.slots_used = u64::from(pools.used_slots()).saturating_sub(statistics.slots_retired);

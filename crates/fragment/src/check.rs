@@ -87,15 +87,21 @@ impl Cache {
         match flight.state() {
             FlightState::Free => panic!("invariant 8: a free flight is in no fragment's list"),
             FlightState::Written => assert!(!has_copy && flight.is_pending(), "invariant 8: it has settled"),
+            FlightState::Held => {
+                assert!(
+                    has_copy && flight.is_awaited(),
+                    "invariant 14: it waits for an answer that is to come"
+                );
+            }
             FlightState::Filling | FlightState::Queued | FlightState::Parked => assert!(has_copy),
             FlightState::Writing => {
                 let blocks: u32 = runs(flight.writing.get()).map(|run| run.end - run.start).sum();
                 assert!(blocks <= flight.copied.get(), "invariant 8: what is written is there");
             }
         }
-        for run in runs(flight.owed.get()) {
-            let blocks = flight.first() + run.start..flight.first() + run.end;
-            assert!(!self.validity(slot).any(blocks), "invariant 2: what is owed is not valid yet");
+        for blocks in flight.owed_blocks() {
+            let is_valid = self.validity(slot).any(blocks);
+            assert!(!is_valid || flight.is_awaited(), "invariant 2: what is owed is not valid yet");
         }
     }
 

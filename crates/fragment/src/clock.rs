@@ -30,10 +30,11 @@ pub(crate) enum Swept {
 impl LockedPlanner<'_> {
     /// Has one fragment leave.
     pub(crate) fn sweep(&self) -> Swept {
-        let slots = self.cache.geometry.slots();
+        let slots = self.cache.slots_limit();
         let most = (u64::from(REFERENCES_MAX) + 2) * u64::from(slots);
         for _ in 0..STEPS_MAX {
-            let slot = Slot(self.planner.hand.get());
+            // The cache may be smaller than it was.
+            let slot = Slot(self.planner.hand.get() % slots);
             self.planner.hand.set((slot.0 + 1) % slots);
             if self.planner.passed.bump(1) >= most {
                 self.planner.passed.set(0);

@@ -63,6 +63,23 @@ impl std::str::FromStr for WriteMode {
     }
 }
 
+/// Which misses make a fragment a candidate for population: those of reads and of writes apart from each
+/// other. They are counted while the fragment is in the list of those that were missed last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// So many reads that miss it do; 0: reads do not count.
+    pub reads: u32,
+    /// So many writes that miss it do; 0: writes do not count.
+    pub writes: u32,
+}
+
+impl Default for Admission {
+    /// The first read, and no write (section 3.1 of the paper).
+    fn default() -> Self {
+        Self { reads: 1, writes: 0 }
+    }
+}
+
 /// One stage of the throttle of population (section 3.6 and Algorithm 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
@@ -121,8 +138,15 @@ pub struct Config {
     pub throttle: Throttle,
     /// Candidates for population.
     pub recent_fragments: u32,
-    /// Whether writes to fragments that are not in the cache make them candidates, as reads do.
-    pub writes_heat: bool,
+    /// Which misses make a fragment a candidate for population at first;
+    /// [`Cache::set_admission`](crate::Cache::set_admission) changes it.
+    pub admission: Admission,
+    /// Bytes that may be written to the cache device in a day at first, 0 for no limit;
+    /// [`Cache::set_write_budget`](crate::Cache::set_write_budget) changes it.
+    pub write_budget: u64,
+    /// Above what smoothed time of reads of the cache device, in microseconds, work in the background yields
+    /// at first, 0 for never; [`Cache::set_yield_us`](crate::Cache::set_yield_us) changes it.
+    pub yield_us: u64,
     /// Memory for copies of writes on their way to the cache device, in bytes: a multiple of
     /// [`BLOCK_BYTES`].
     pub copy_bytes: u64,
@@ -181,7 +205,9 @@ impl Config {
             population_workers: WORKERS_MAX,
             throttle: Throttle::default(),
             recent_fragments: RECENT_FRAGMENTS,
-            writes_heat: false,
+            admission: Admission::default(),
+            write_budget: 0,
+            yield_us: 0,
             copy_bytes: 8 << 20,
             flights: 2048,
             shards: 64,
@@ -203,6 +229,7 @@ impl Config {
         blocks("data_offset", self.data_offset)?;
         range("window_reads", self.throttle.window_reads, 1, u64::MAX / 4)?;
         self.check_stages()?;
+        crate::budget::check(self.write_budget, self)?;
         if self.volumes.is_empty() || self.volumes.len() > VOLUMES_MAX {
             let reason = format!("there are {} of them", self.volumes.len());
             return Err(ConfigError::new("volumes", reason, format!("name 1 to {VOLUMES_MAX} volumes")));

@@ -7,6 +7,7 @@ use crate::map::MapControl;
 use crate::planner::Planner;
 use crate::pools::Pools;
 use crate::statistics::Counters;
+use crate::yielding::Yielding;
 
 states! {
     /// [`WriteMode`], as it lies in a region.
@@ -34,9 +35,13 @@ pub(crate) struct Control {
     pub(crate) write_mode: StateWord<Mode>,
     /// Workers that may begin a population.
     pub(crate) population_workers: Word,
+    /// Of [`Admission`](crate::Admission).
+    pub(crate) admit_reads: Word,
+    pub(crate) admit_writes: Word,
     /// Rises whenever there may be a job that there was not before.
     pub(crate) work: Word,
     /// Copies handed out since a population was last asked for.
     pub(crate) copies_in_a_row: Word,
+    pub(crate) yielding: Yielding,
     pub(crate) counters: Counters,
 }

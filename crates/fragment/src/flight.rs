@@ -1,15 +1,20 @@
 //! Flights: parts of writes whose copies are on their way to the cache device (section 3.3 of the paper).
 //!
 //! ```text
-//!          write_begin            enqueue            next_job               done
-//!   Free -------------> Filling ----------> Queued ------------> Writing ---------> Written
-//!    ^                     |                 ^  |                                      |  settle: the
-//!    |                     | nothing to      |  | next_job: another one of the         |  backing device
-//!    |                     | copy            |  | same block is Writing                |  has answered
-//!    |                     +-> Written       |  v                                      |
-//!    |                                    Parked  (done of the other one queues it)    |
-//!    +---------------------------------------------------------------------------------+
+//!          write_begin          queue            next_job               done
+//!   Free -------------> Filling -------> Queued ------------> Writing ---------> Written
+//!    ^                   |   |            ^ ^ |                                     |  settle: the
+//!    |                   |   | await_     | | | next_job: another one of the        |  backing device
+//!    |      nothing to   |   v answer     | | | same block is Writing               |  has answered
+//!    |      copy         |  Held ---------+ | v                                     |
+//!    |                   |     answered   Parked  (done of the other one queues it) |
+//!    |                   +-> Written                                                |
+//!    +------------------------------------------------------------------------------+
 //! ```
+//!
+//! A `Held` one goes to the cache device only when the backing device has the write, so until then the slot
+//! has what the blocks were before, and they stay valid if they were (invariant 14). The paper writes both
+//! devices side by side; so do we when memory for copies is short, since copies that wait take it for longer.
 //!
 //! A flight *owes* the blocks that it is going to make valid: those that it has a whole copy of, until
 //! a later write or discard takes them over. The paper keeps a bitmap of duplicate writes for that; here
@@ -26,7 +31,7 @@ use mezzanine_ground::region::{State, Word, states};
 use crate::config::BLOCK_BYTES;
 use crate::ids::{Fragment, Slot};
 use crate::small::{Link, Small};
-use crate::validity::mask;
+use crate::validity::{mask, runs};
 
 /// Most blocks of a flight: it has a bit for each.
 pub(crate) const FLIGHT_BLOCKS: u32 = u64::BITS;
@@ -48,6 +53,8 @@ states! {
         Writing = 4,
         /// There is none any more.
         Written = 5,
+        /// It waits until the backing device has answered.
+        Held = 6,
     }
 }
 
@@ -58,6 +65,8 @@ states! {
         Pending = 0,
         /// It has.
         Answered = 1,
+        /// It has not, and the copy goes to the cache device after that.
+        Awaited = 2,
     }
 }
 
@@ -132,7 +141,16 @@ impl Flight {
     }
 
     pub(crate) fn is_pending(&self) -> bool {
-        Backing::of_code(self.backing.get().into()) == Backing::Pending
+        Backing::of_code(self.backing.get().into()) != Backing::Answered
+    }
+
+    /// Whether the backing device has not answered, and the copy waits for that.
+    pub(crate) fn is_awaited(&self) -> bool {
+        Backing::of_code(self.backing.get().into()) == Backing::Awaited
+    }
+
+    pub(crate) fn await_answer(&self) {
+        self.backing.set(Backing::Awaited.code() as u32);
     }
 
     pub(crate) fn answered(&self) {
@@ -145,6 +163,12 @@ impl Flight {
         assert!(own.end - own.start <= FLIGHT_BLOCKS, "a flight that owes blocks has a bit for each");
         let (start, end) = (blocks.start.max(own.start), blocks.end.min(own.end));
         if start < end { mask(start - own.start..end - own.start) } else { 0 }
+    }
+
+    /// The blocks that it owes.
+    pub(crate) fn owed_blocks(&self) -> impl Iterator<Item = Range<u32>> + use<> {
+        let first = self.first();
+        runs(self.owed.get()).map(move |run| first + run.start..first + run.end)
     }
 
     /// The bits as those of blocks from `first` on, if they are fewer than 64 further on.

@@ -8,7 +8,6 @@ use crate::ids::FlightNumber;
 use crate::planted::{self, Bug};
 use crate::pools::LockedPools;
 use crate::shard::{Locked, Place};
-use crate::validity::runs;
 
 /// Flights of one request, one after the other.
 #[derive(Clone, Copy, Default)]
@@ -53,10 +52,11 @@ impl Cache {
             );
             assert_eq!(descriptor.state(), SlotState::Cached);
             let validity = self.validity(flight.slot());
-            for run in runs(owed) {
-                let blocks = flight.first() + run.start..flight.first() + run.end;
+            for blocks in flight.owed_blocks() {
                 assert!(
-                    !validity.any(blocks.clone()) || planted::is(Bug::ValidWhileWritten),
+                    !validity.any(blocks.clone())
+                        || planted::is(Bug::ValidWhileWritten)
+                        || planted::is(Bug::KeptPastAnswer),
                     "invariant 2: blocks of a write are not valid before it is over"
                 );
                 validity.set(blocks);

@@ -16,6 +16,7 @@ use crate::format::MAP_BLOCK_BYTES;
 use crate::ids::{FlightNumber, WorkerNumber};
 use crate::map::MapBuffer;
 use crate::planted::{self, Bug};
+use crate::shard::Locked;
 use crate::validity::runs;
 
 /// After so many copies a population is handed out, if one has something to do.
@@ -100,6 +101,8 @@ impl Cache {
     /// back. A host that is going to wait reads [`Cache::work`] before it asks here, and not after: what came
     /// in between would be waited for in vain.
     pub fn next_job(&self, now: u64) -> Next<'_> {
+        self.reckon_budget(now);
+        self.time_is(now);
         let map_at = match self.next_map(now) {
             Next::Job(job) => return Next::Job(job),
             Next::NotBefore(at) => at,
@@ -112,12 +115,13 @@ impl Cache {
             }
         }
         in_a_row.add(1);
-        if let Next::Job(job) = self.next_copy() {
-            return Next::Job(job);
-        }
+        let copy_at = match self.next_copy() {
+            Next::Job(job) => return Next::Job(job),
+            Next::NotBefore(at) => at,
+        };
         match self.next_population(now) {
             Next::Job(job) => Next::Job(job),
-            Next::NotBefore(at) => Next::NotBefore(at.min(map_at)),
+            Next::NotBefore(at) => Next::NotBefore(at.min(map_at).min(copy_at)),
         }
     }
 
@@ -126,14 +130,23 @@ impl Cache {
         self.handed_out(self.next_map_job(now))
     }
 
-    /// The next copy of a write, if there is one: one kind alone, as [`Cache::next_job`] otherwise.
+    /// The next copy of a write, if there is one: one kind alone, as [`Cache::next_job`] otherwise. It goes
+    /// by the time that was last said.
     pub fn next_copy(&self) -> Next<'_> {
+        if self.control().pools.has_queued() {
+            if let Some(until) = self.copies_yield_until() {
+                self.counters().copies_yielded.count(1);
+                return Next::NotBefore(until);
+            }
+        }
         let copy = self.next_copy_job();
         self.handed_out(copy.map_or(Next::NotBefore(u64::MAX), |job| Next::Job(Job::WriteBlocks(job))))
     }
 
     /// The next step of a population: one kind alone, as [`Cache::next_job`] otherwise.
     pub fn next_population(&self, now: u64) -> Next<'_> {
+        self.reckon_budget(now);
+        self.time_is(now);
         self.handed_out(self.next_population_job(now))
     }
 
@@ -176,22 +189,34 @@ impl Cache {
             }
             if flight.owed.get() == 0 {
                 // Others have taken its blocks over, or the backing device has refused the write.
-                flight.set_state(FlightState::Written);
-                self.release_copy(&self.lock_pools(), flight);
-                self.settle(&locked, number);
-                self.stamp(self.descriptor(flight.slot()));
-                locked.leave_if_empty();
+                self.drop_copy(&locked, number);
             } else if is_recorded && !planted::is(Bug::CopyBeforeMark) {
                 // The commit that takes the mark queues it again (invariant 10).
                 flight.set_state(FlightState::Parked);
             } else if self.is_overtaking(flight) && !planted::is(Bug::CopiesOvertake) {
                 flight.set_state(FlightState::Parked);
+            } else if !self.lock_pools().afford(u64::from(flight.owed.get().count_ones()) * BLOCK_BYTES) {
+                self.counters().bypass_write_budget.count(1);
+                self.drop_copy(&locked, number);
             } else {
                 flight.writing.set(flight.owed.get());
                 flight.set_state(FlightState::Writing);
+                self.copy_goes_on();
                 return Some(WriteBlocks { cache: self, number });
             }
         }
+    }
+
+    /// The copy of a flight, which is in no queue, is not written: what it owes does not become valid.
+    fn drop_copy(&self, locked: &Locked<'_>, number: FlightNumber) {
+        let flight = self.flight(number);
+        flight.owed.set(0);
+        flight.set_state(FlightState::Written);
+        self.release_copy(&self.lock_pools(), flight);
+        let descriptor = self.descriptor(flight.slot());
+        self.settle(locked, number);
+        self.stamp(descriptor);
+        locked.leave_if_empty();
     }
 
     /// Whether an earlier copy of one of the blocks is still being written (invariant 5): which of two writes

@@ -72,9 +72,10 @@
 //! 1. *One slot.* A fragment is in one slot of the cache device at most, and a slot has one fragment at most:
 //!    the fragment table and the descriptors say the same. Only blocks that lie in the volume whole, of
 //!    fragments that are in the cache, are valid.
-//! 2. *Valid is current.* A block is valid only while the cache device has what the backing device has. A
-//!    write or discard takes validity away before the host sends it anywhere, and nothing gives it back
-//!    before the backing device has answered. If that has failed, or the cache device has, it stays away.
+//! 2. *Valid is current.* A block is valid only while the cache device has what the backing device has, or
+//!    had before the one write that is under way (14). Any other write or discard takes validity away before
+//!    the host sends it anywhere, and nothing gives it back before the backing device has answered. If that
+//!    has failed, or the cache device has, it stays away.
 //! 3. *Whole blocks.* What covers a part of a block never makes the block valid.
 //! 4. *Population loses.* A population begins while no write or discard of its fragment is under way, and
 //!    makes those blocks valid that none has touched since, whatever has become of it. All at once, at its
@@ -102,6 +103,16 @@
 //!     volume that was attached all the while. What was read is durable, and records that cannot be read or
 //!     contradict themselves are written over, before anything else happens.
 //! 13. *Offline.* Of a cache that is offline nothing is read, and nothing waits for it.
+//! 14. *Old, then new.* A block that was valid stays so while one write of all of it is under way whose copy
+//!     has not gone to the cache device and does not before the backing device has answered. That ends with
+//!     the answer, whatever it is, before the guest has it; with any other write or discard of the block; and
+//!     with any read of it that the backing device has served, before the guest has that. So no read that
+//!     begins after one which may have got the new contents gets the old ones.
+//! 15. *Budget.* In any 24 hours no more bytes are written to the cache device than the budget says, but for
+//!     blocks of the map: those are charged, and never refused.
+//! 16. *Yielding.* Copies and populations go on, if slowly, however slow reads of the cache device are.
+//! 17. *Size.* A fragment comes in only below the limit of the cache's size. When it is resized, nothing lies
+//!     behind that, and nothing is on its way there.
 //!
 //! Why a reader need not be told of a write that came and went while it read: each sector that it has is then
 //! from before that write or from it, and its read and the write were under way at the same time. Whatever of
@@ -130,6 +141,12 @@ mod flights;
 
 mod pools;
 
+mod budget;
+
+mod yielding;
+
+mod resize;
+
 mod recent;
 
 mod throttle;
@@ -145,6 +162,8 @@ mod cache;
 mod read;
 
 mod write;
+
+mod answer;
 
 mod hollow;
 
@@ -170,9 +189,9 @@ pub mod planted;
 
 pub use cache::Cache;
 pub use config::{
-    BLOCK_BYTES, COPY_BYTES_MAX, Config, ConfigError, FLIGHTS_MAX, FRAGMENT_BYTES_MAX, FRAGMENT_BYTES_MIN,
-    FRAGMENTS_MAX, MapConfig, RECENT_FRAGMENTS, RECENT_FRAGMENTS_MAX, REFERENCES_MAX, SETTLE_MS, Stage,
-    Throttle, VOLUMES_MAX, WORKERS_MAX, WriteMode,
+    Admission, BLOCK_BYTES, COPY_BYTES_MAX, Config, ConfigError, FLIGHTS_MAX, FRAGMENT_BYTES_MAX,
+    FRAGMENT_BYTES_MIN, FRAGMENTS_MAX, MapConfig, RECENT_FRAGMENTS, RECENT_FRAGMENTS_MAX, REFERENCES_MAX,
+    SETTLE_MS, Stage, Throttle, VOLUMES_MAX, WORKERS_MAX, WriteMode,
 };
 pub use geometry::{Geometry, MemoryUse, RequestError};
 pub use jobs::{

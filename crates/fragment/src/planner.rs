@@ -9,6 +9,7 @@ use mezzanine_ground::region::{StateWord, Word, shared, states};
 use crate::cache::{Cache, OWNER};
 use crate::config::WORKERS_MAX;
 use crate::ids::WorkerNumber;
+use crate::resize::Resizing;
 use crate::small::Small;
 use crate::throttle::Window;
 
@@ -57,6 +58,7 @@ pub(crate) struct Planner {
     /// The latest time that the host has said.
     pub(crate) now: Word,
     pub(crate) window: Window,
+    pub(crate) resizing: Resizing,
     workers: [Worker; WORKERS_MAX as usize],
 }
 shared!(Planner);

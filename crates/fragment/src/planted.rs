@@ -98,4 +98,28 @@ mezzanine_ground::planted_bugs! {
         /// A cache that is offline is read from.
         OfflineRead,
     }
+    14: {
+        /// Blocks stay valid while they are written, though their copy does not wait for the backing device.
+        CopyBeforeAnswer,
+        /// They still are when the backing device has answered.
+        KeptPastAnswer,
+        /// They still are when the backing device has refused the write.
+        KeptPastFailure,
+        /// They still are when somebody has read them from the backing device.
+        BackingReadUnseen,
+    }
+    15: {
+        /// What is written is not taken from the budget.
+        BudgetUncharged,
+    }
+    16: {
+        /// Work in the background goes on whatever reads take.
+        NeverYields,
+    }
+    17: {
+        /// A slot behind the limit of the cache's size is given to a fragment.
+        SlotBehindLimit,
+        /// What is being written to is left where it lies when the cache has shrunk.
+        ShrunkUnderWrites,
+    }
 }

@@ -4,11 +4,16 @@
 use mezzanine_ground::lock::{Guard, RegionLock};
 use mezzanine_ground::region::{Word, shared};
 
+use crate::budget::Budget;
 use crate::cache::{Cache, OWNER};
 use crate::descriptor::SlotState;
 use crate::ids::{FlightNumber, Slot};
+use crate::planted::{self, Bug};
 use crate::small::{Link, Small};
 use crate::validity::mask;
+
+/// Slots of the free list that are found to be behind the limit in one call.
+const WITHDRAWN_AT_ONCE: u32 = 64;
 
 /// Zero is: everything is free.
 #[repr(C, align(64))]
@@ -17,6 +22,13 @@ pub(crate) struct Pools {
     free_slots: Link,
     /// Slots from here on were never used.
     fresh_slots: Small,
+    /// Slots behind the limit that are free, but for those that were never used: their list, its last one and
+    /// its length. The free list may have more of them.
+    withdrawn_first: Link,
+    withdrawn_last: Link,
+    withdrawn: Small,
+    /// By how many slots the cache is smaller than it could be. Read without the lock.
+    shrunk_by: Small,
     /// Slots that are not free. Read without the lock.
     used_slots: Small,
     /// Of these, those that are retired, and the first and last of their list. The number is read without the
@@ -32,6 +44,7 @@ pub(crate) struct Pools {
     used_copies: Small,
     /// Where to look for memory next, in words of its bitmap.
     copies_next: Small,
+    pub(crate) budget: Budget,
 }
 shared!(Pools);
 
@@ -40,12 +53,30 @@ impl Pools {
         self.used_slots.get()
     }
 
+    /// Of so many slots, how many are in use.
+    pub(crate) fn limit(&self, slots: u32) -> u32 {
+        slots - self.shrunk_by.get()
+    }
+
+    /// Of so many slots, those that are free and in use by the limit, as far as that is known: the free list
+    /// may have some behind it.
+    pub(crate) fn free_slots(&self, slots: u32) -> u32 {
+        // Not all read at one moment.
+        let never_used = slots - self.fresh_slots.get().max(self.limit(slots)).min(slots);
+        slots.saturating_sub(self.used_slots() + self.withdrawn.get() + never_used)
+    }
+
     pub(crate) fn retired_slots(&self) -> u32 {
         self.retired_slots.get()
     }
 
     pub(crate) fn used_flights(&self) -> u32 {
         self.used_flights.get()
+    }
+
+    /// Whether flights wait to be written: read without the lock.
+    pub(crate) fn has_queued(&self) -> bool {
+        self.queue_first.get().is_some()
     }
 
     pub(crate) fn used_copies(&self) -> u32 {
@@ -73,25 +104,55 @@ impl Cache {
 }
 
 impl LockedPools<'_> {
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.pools.budget
+    }
+
     /// A slot that nothing lies in.
     pub(crate) fn take_slot(&self) -> Option<Slot> {
-        let slot = match self.pools.free_slots.get() {
-            Some(free) => {
-                self.pools.free_slots.set(self.cache.descriptor(Slot(free)).flights.get());
-                self.cache.descriptor(Slot(free)).flights.set(None);
-                free
-            }
-            None => {
+        let limit = self.pools.limit(self.cache.geometry.slots());
+        for _ in 0..WITHDRAWN_AT_ONCE {
+            let Some(free) = self.pools.free_slots.get() else {
                 let fresh = self.pools.fresh_slots.get();
-                if fresh == self.cache.geometry.slots() {
+                if fresh >= limit {
                     return None;
                 }
                 self.pools.fresh_slots.set(fresh + 1);
-                fresh
+                self.pools.used_slots.raise(1);
+                return Some(Slot(fresh));
+            };
+            self.pools.free_slots.set(self.cache.descriptor(Slot(free)).flights.get());
+            self.cache.descriptor(Slot(free)).flights.set(None);
+            if free < limit || planted::is(Bug::SlotBehindLimit) {
+                self.pools.used_slots.raise(1);
+                return Some(Slot(free));
             }
-        };
-        self.pools.used_slots.raise(1);
-        Some(Slot(slot))
+            self.withdraw(Slot(free));
+        }
+        None
+    }
+
+    /// A free slot is behind the limit.
+    fn withdraw(&self, slot: Slot) {
+        let first = self.pools.withdrawn_first.get();
+        self.cache.descriptor(slot).flights.set(first);
+        self.pools.withdrawn_first.set(Some(slot.0));
+        if first.is_none() {
+            self.pools.withdrawn_last.set(Some(slot.0));
+        }
+        self.pools.withdrawn.raise(1);
+    }
+
+    /// So many slots are in use from now on. What was withdrawn is looked at again.
+    pub(crate) fn set_limit(&self, limit: u32) {
+        self.pools.shrunk_by.set(self.cache.geometry.slots() - limit);
+        if let Some(last) = self.pools.withdrawn_last.get() {
+            self.cache.descriptor(Slot(last)).flights.set(self.pools.free_slots.get());
+            self.pools.free_slots.set(self.pools.withdrawn_first.get());
+            self.pools.withdrawn_first.set(None);
+            self.pools.withdrawn_last.set(None);
+            self.pools.withdrawn.set(0);
+        }
     }
 
     /// Takes all slots, each of which is given back by itself.
@@ -102,6 +163,11 @@ impl LockedPools<'_> {
     }
 
     pub(crate) fn give_slot(&self, slot: Slot) {
+        if slot.0 >= self.pools.limit(self.cache.geometry.slots()) && !planted::is(Bug::SlotBehindLimit) {
+            self.withdraw(slot);
+            self.pools.used_slots.lower(1);
+            return;
+        }
         self.cache.descriptor(slot).flights.set(self.pools.free_slots.get());
         self.pools.free_slots.set(Some(slot.0));
         self.pools.used_slots.lower(1);

@@ -30,6 +30,12 @@ impl Cache {
     pub(crate) fn next_population_job(&self, now: u64) -> Next<'_> {
         let planner = self.lock_planner();
         planner.planner.now.raise(now);
+        if let Some(until) = self.populations_yield_until() {
+            if planner.has_something() {
+                self.counters().populations_yielded.count(1);
+                return Next::NotBefore(until);
+            }
+        }
         for number in planner.workers() {
             if planner.worker(number).state.get() != WorkerState::ToWrite {
                 continue;
@@ -38,11 +44,13 @@ impl Cache {
             // It may have been written to since it was read.
             if planner.goes_on(number, fragment, slot, Ok(())) {
                 planner.worker(number).state.set(WorkerState::Writing);
+                self.population_goes_on();
                 return Next::Job(Job::WriteFragment(WriteFragment { cache: self, number }));
             }
         }
         let mut stage = None;
-        let mut next = u64::MAX;
+        // Of a cache that is offline nothing leaves any more.
+        let mut next = if self.is_offline() { u64::MAX } else { planner.shrink() };
         if self.is_quiescing() || self.is_offline() {
             return Next::NotBefore(next);
         }
@@ -65,6 +73,7 @@ impl Cache {
             } else {
                 match planner.cycle(number, &stage) {
                     Begun::Job(number) => {
+                        self.population_goes_on();
                         return Next::Job(Job::ReadFragment(ReadFragment { cache: self, number }));
                     }
                     Begun::Nothing => worker.state.set(WorkerState::Resting),
@@ -88,8 +97,7 @@ impl Cache {
         let planner = self.lock_planner();
         let (fragment, slot) = self.populating(number);
         assert_eq!(planner.worker(number).state.get(), WorkerState::Reading);
-        let bytes = u64::from(self.geometry.blocks_of(fragment)) * crate::config::BLOCK_BYTES;
-        self.counters().population_bytes_read.count(bytes);
+        self.counters().population_bytes_read.count(self.bytes_of(fragment));
         if planner.goes_on(number, fragment, slot, result) {
             planner.worker(number).state.set(WorkerState::ToWrite);
         }
@@ -100,8 +108,7 @@ impl Cache {
         let planner = self.lock_planner();
         let (fragment, slot) = self.populating(number);
         assert_eq!(planner.worker(number).state.get(), WorkerState::Writing);
-        let blocks = self.geometry.blocks_of(fragment);
-        self.counters().population_bytes_written.count(u64::from(blocks) * crate::config::BLOCK_BYTES);
+        self.counters().population_bytes_written.count(self.bytes_of(fragment));
         if planner.goes_on(number, fragment, slot, result) {
             planner.worker(number).state.set(WorkerState::Ended);
         }
@@ -110,6 +117,17 @@ impl Cache {
 }
 
 impl LockedPlanner<'_> {
+    /// Whether somebody has a fragment to write, or is going to look for one to read.
+    fn has_something(&self) -> bool {
+        let now = self.planner.now.get();
+        self.workers().map(|number| self.worker(number)).any(|worker| match worker.state.get() {
+            WorkerState::ToWrite => true,
+            WorkerState::Resting => worker.ready_at.get() <= now,
+            WorkerState::Reading | WorkerState::Writing => false,
+            WorkerState::Ended | WorkerState::Evicting => true,
+        })
+    }
+
     /// One cycle of the paper's Algorithm 1, from where the worker wakes.
     fn cycle(&self, number: WorkerNumber, stage: &Stage) -> Begun {
         if number.0 >= stage.workers.min(self.cache.population_workers()) {
@@ -118,7 +136,13 @@ impl LockedPlanner<'_> {
         let Some(fragment) = self.hottest(self.planner.now.get()) else {
             return Begun::Nothing;
         };
-        if self.cache.control().pools.used_slots() == self.cache.geometry.slots() {
+        let bytes = self.cache.bytes_of(fragment);
+        if !self.cache.has_budget(bytes) {
+            // Nothing leaves for it.
+            self.cache.counters().bypass_population_budget.count(1);
+            return Begun::Nothing;
+        }
+        if self.cache.control().pools.free_slots(self.cache.geometry.slots()) == 0 {
             match self.sweep() {
                 Swept::Freed => {}
                 Swept::Leaving(slot) => {
@@ -138,9 +162,17 @@ impl LockedPlanner<'_> {
             Place::Absent { .. } if planted::is(Bug::PopulationBesideWrites) => {}
             _ => return Begun::Again,
         }
-        let Some(slot) = self.cache.lock_pools().take_slot() else {
+        let pools = self.cache.lock_pools();
+        // What it is going to write is taken here, and given back if it comes to nothing before.
+        if !pools.afford(bytes) {
+            self.cache.counters().bypass_population_budget.count(1);
+            return Begun::Nothing;
+        }
+        let Some(slot) = pools.take_slot() else {
+            pools.refund(bytes);
             return Begun::Again;
         };
+        drop(pools);
         locked.map(slot);
         let worker = self.worker(number);
         worker.fragment.set(fragment.0);
@@ -187,6 +219,9 @@ impl LockedPlanner<'_> {
         let ended =
             if result.is_err() { &counters.populations_failed } else { &counters.populations_aborted };
         ended.count(1);
+        if worker.state.get() != WorkerState::Writing {
+            self.cache.lock_pools().refund(self.cache.bytes_of(fragment));
+        }
         let is_refused = result.is_err() && worker.state.get() == WorkerState::Writing;
         if !is_refused {
             // Where the cache device has refused the fragment that is held against the slot.

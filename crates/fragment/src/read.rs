@@ -109,7 +109,7 @@ impl Cache {
         }
         for part in self.geometry.parts(volume, offset, bytes) {
             if self.read_part(volume, &part, &mut plan) {
-                self.note_miss(part.fragment);
+                self.note_miss(part.fragment, false);
             }
         }
         // What is cached whole is one run, of however many fragments.
@@ -174,14 +174,18 @@ impl Cache {
     }
 
     /// Whether what was read of a piece counts (invariant 7). If not, it is read from the backing device, at
-    /// the piece's offset. What comes from there always counts.
+    /// the piece's offset. What comes from there always counts; the cache is told of it here, or by
+    /// [`Cache::was_read`] if it was not planned, before anybody gets to see it.
     ///
     /// # Panics
     /// If the piece is another cache's.
     pub fn confirm(&self, piece: &Piece) -> bool {
         self.assert_own(piece.cache, "a piece");
         let counts = match piece.source {
-            Source::Backing => true,
+            Source::Backing => {
+                self.tell_read(piece.volume, piece.offset, piece.bytes);
+                true
+            }
             Source::Cache(_) => {
                 planted::is(Bug::ReadUnconfirmed) || (self.still_there(piece, |_, _| {}) && !self.goes_past())
             }
@@ -190,6 +194,39 @@ impl Cache {
             self.counters().bypass_read_unconfirmed.count(1);
         }
         counts
+    }
+
+    /// Bytes of a volume were read from its backing device, and nobody has seen them yet. To be called for
+    /// every such read but those that [`Cache::confirm`] was asked about: who sees a write that has not ended
+    /// keeps the cache from serving what was there before (invariant 14).
+    ///
+    /// # Errors
+    /// If they do not lie in the volume.
+    pub fn was_read(&self, volume: usize, offset: u64, bytes: u64) -> Result<(), RequestError> {
+        self.geometry.check_request(volume, offset, bytes)?;
+        self.tell_read(volume, offset, bytes);
+        Ok(())
+    }
+
+    fn tell_read(&self, volume: usize, offset: u64, bytes: u64) {
+        if planted::is(Bug::BackingReadUnseen) {
+            return;
+        }
+        for part in self.geometry.parts(volume, offset, bytes) {
+            let locked = self.lock(part.fragment);
+            let Some((slot, descriptor)) = locked.cached() else { continue };
+            let (validity, touched) = (self.validity(slot), part.touched());
+            for flight in self.flights(descriptor).map(|number| self.flight(number)) {
+                if !flight.is_awaited() {
+                    continue;
+                }
+                for blocks in flight.owed_blocks() {
+                    let seen = blocks.start.max(touched.start)..blocks.end.min(touched.end);
+                    self.counters().blocks_seen.count(validity.count_of(seen.clone()).into());
+                    validity.clear(seen);
+                }
+            }
+        }
     }
 
     /// The cache device has not given back a piece: its blocks are valid no more. The piece is read from the

@@ -7,6 +7,7 @@
 use mezzanine_ground::region::{Word, shared};
 
 use crate::cache::Cache;
+use crate::config::Admission;
 use crate::ids::Fragment;
 use crate::planner::LockedPlanner;
 use crate::planted::{self, Bug};
@@ -17,7 +18,9 @@ use crate::small::{Link, Small};
 #[repr(C)]
 pub(crate) struct Candidate {
     fragment: Link,
-    heat: Small,
+    /// Misses of reads and of writes; together they are its heat.
+    reads: Small,
+    writes: Small,
     /// The number of the fragment's last miss.
     last: Word,
     /// Not to be populated before this time, in nanoseconds of the host's clock.
@@ -30,14 +33,36 @@ pub(crate) struct Candidate {
 shared!(Candidate);
 
 impl Candidate {
+    fn heat(&self) -> u32 {
+        self.reads.get().saturating_add(self.writes.get())
+    }
+
+    /// Whether it may be populated: since reads or since writes have missed it.
+    fn admitted_by(&self, admission: Admission) -> Option<Because> {
+        let is = |misses: &Small, least: u32| least > 0 && misses.get() >= least;
+        if is(&self.reads, admission.reads) {
+            Some(Because::Reads)
+        } else {
+            is(&self.writes, admission.writes).then_some(Because::Writes)
+        }
+    }
+
     fn clear(&self) {
         self.fragment.set(None);
-        self.heat.set(0);
+        self.reads.set(0);
+        self.writes.set(0);
         self.last.set(0);
         self.not_before.set(0);
         self.failures.set(0);
         self.deferred.set(0);
     }
+}
+
+/// What has made a fragment a candidate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Because {
+    Reads,
+    Writes,
 }
 
 /// After a population that came to nothing a fragment is left alone for a period of the last stage, and for
@@ -47,13 +72,20 @@ const DOUBLED_MAX: u32 = 8;
 impl Cache {
     /// A request has missed the fragment. If somebody else is at the list the miss is not noted: a request
     /// never waits for it.
-    pub(crate) fn note_miss(&self, fragment: Fragment) {
+    pub(crate) fn note_miss(&self, fragment: Fragment, is_write: bool) {
+        let Admission { reads, writes } = self.admission();
+        if (if is_write { writes } else { reads }) == 0 {
+            let counters = self.counters();
+            let misses = if is_write { &counters.misses_of_writes } else { &counters.misses_of_reads };
+            misses.count(1);
+            return;
+        }
         // What ends a volume may be less than a block.
         if self.geometry.blocks_of(fragment) == 0 || self.has_failed(self.geometry.volume_of(fragment)) {
             return;
         }
         match self.try_lock_planner() {
-            Some(planner) => planner.note(fragment),
+            Some(planner) => planner.note(fragment, is_write),
             None => self.counters().misses_unnoted.count(1),
         }
     }
@@ -62,12 +94,12 @@ impl Cache {
     /// bytes and heat of each.
     pub fn candidates(&self) -> Vec<(usize, u64, u32)> {
         let planner = self.lock_planner();
-        let mut all: Vec<_> = planner.candidates().iter().filter(|one| one.heat.get() > 0).collect();
+        let mut all: Vec<_> = planner.candidates().iter().filter(|one| one.heat() > 0).collect();
         all.sort_by_key(|one| std::cmp::Reverse(one.last.get()));
         let shown = |one: &&Candidate| {
             let fragment = Fragment(one.fragment.get()?);
             let geometry = &self.geometry;
-            Some((geometry.volume_of(fragment), geometry.offset_of(fragment), one.heat.get()))
+            Some((geometry.volume_of(fragment), geometry.offset_of(fragment), one.heat()))
         };
         all.iter().filter_map(shown).collect()
     }
@@ -79,9 +111,13 @@ impl<'c> LockedPlanner<'c> {
         self.cache.region.slice(geometry.layout.candidates, geometry.config().recent_fragments as usize)
     }
 
-    fn note(&self, fragment: Fragment) {
+    fn note(&self, fragment: Fragment, is_write: bool) {
         let place = self.place_of(fragment);
-        place.heat.set(place.heat.get().saturating_add(1));
+        let misses = if is_write { &place.writes } else { &place.reads };
+        misses.set(misses.get().saturating_add(1));
+        if place.admitted_by(self.cache.admission()).is_none() {
+            self.cache.counters().misses_too_few.count(1);
+        }
         place.last.set(self.planner.notes.bump(1) + 1);
     }
 
@@ -113,9 +149,10 @@ impl<'c> LockedPlanner<'c> {
     /// The hottest candidate that can be populated now; of equally hot ones the one that was missed last.
     pub(crate) fn hottest(&self, now: u64) -> Option<Fragment> {
         let mut hottest: Option<(u32, u64, Fragment)> = None;
+        let admission = self.cache.admission();
         for one in self.candidates() {
             // One that was put off is of interest when it was missed since.
-            let Some(fragment) = one.fragment.get().map(Fragment).filter(|_| one.heat.get() > 0) else {
+            let Some(fragment) = one.fragment.get().map(Fragment).filter(|_| one.heat() > 0) else {
                 continue;
             };
             if self.cache.has_failed(self.cache.geometry.volume_of(fragment)) {
@@ -130,9 +167,10 @@ impl<'c> LockedPlanner<'c> {
                     one.deferred.set(1);
                 }
                 Place::Absent { .. } if one.not_before.get() > now => {}
+                Place::Absent { .. } if one.admitted_by(admission).is_none() => {}
                 Place::Absent { .. } => {
                     one.deferred.set(0);
-                    let (heat, last) = (one.heat.get(), one.last.get());
+                    let (heat, last) = (one.heat(), one.last.get());
                     if hottest.is_none_or(|found| (found.0, found.1) < (heat, last)) {
                         hottest = Some((heat, last, fragment));
                     }
@@ -146,6 +184,12 @@ impl<'c> LockedPlanner<'c> {
     pub(crate) fn take(&self, fragment: Fragment) -> u32 {
         let found = self.candidates().iter().find(|one| one.fragment.get() == Some(fragment.0));
         found.map_or(0, |one| {
+            let counters = self.cache.counters();
+            match one.admitted_by(self.cache.admission()) {
+                Some(Because::Writes) => counters.populations_for_writes.count(1),
+                // Who has changed what counts meanwhile has it be as it was.
+                Some(Because::Reads) | None => counters.populations_for_reads.count(1),
+            }
             let failures = one.failures.get();
             one.clear();
             failures

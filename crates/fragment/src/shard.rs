@@ -123,6 +123,10 @@ impl<'c> Locked<'c> {
     pub(crate) fn map(&self, slot: Slot) {
         let descriptor = self.cache.descriptor(slot);
         assert_eq!(descriptor.state(), SlotState::Free, "invariant 6: a slot is one fragment's");
+        assert!(
+            slot.0 < self.cache.slots_limit() || planted::is(Bug::SlotBehindLimit),
+            "invariant 17: nothing comes in behind the limit"
+        );
         let Place::Absent { writes } = self.place() else {
             panic!("invariant 1: a fragment has one slot");
         };

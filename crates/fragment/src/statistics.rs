@@ -50,7 +50,7 @@ macro_rules! counters {
 
 counters! {
     elsewhere {
-        /// Fragments that the cache device has room for.
+        /// Fragments that the cache has room for.
         slots,
         /// Of these, those in use.
         slots_used,
@@ -111,6 +111,8 @@ counters! {
         bypass_write_crowded,
         /// Parts of writes beside one to the same fragment of which it is not known what it touches.
         bypass_write_untracked,
+        /// Parts of writes for which the budget of bytes written to the cache device had not enough left.
+        bypass_write_budget,
         /// Blocks that a write covered in part only, so that they are not valid.
         bypass_block_partial,
         /// Blocks that two writes covered at a time, so that nobody knows which came last.
@@ -119,6 +121,10 @@ counters! {
         blocks_superseded,
         /// Blocks that asynchronous write-through made valid again.
         blocks_validated,
+        /// Blocks that stayed valid while they were written: reads got what was there before.
+        blocks_kept,
+        /// Of these, blocks that did not to the end, since somebody had read them from the backing device.
+        blocks_seen,
         /// Discards.
         discards,
         /// Writes and discards that the backing device refused.
@@ -131,6 +137,10 @@ counters! {
         async_failed,
         /// Fragments that a worker began to populate.
         populations_begun,
+        /// Of these, those that reads have made candidates.
+        populations_for_reads,
+        /// Of these, those that only writes have.
+        populations_for_writes,
         /// Fragments that were populated.
         populations_done,
         /// Of these, those with blocks that were written or discarded meanwhile, so that they are not valid.
@@ -141,14 +151,28 @@ counters! {
         populations_failed,
         /// Times that a candidate could not be populated just then, since it was being written to.
         populations_deferred,
+        /// Times that a candidate was not populated, since the budget had not enough left.
+        bypass_population_budget,
+        /// Times that copies of writes were not written just then, since reads of the cache device were slow.
+        copies_yielded,
+        /// The same of populations.
+        populations_yielded,
         /// Bytes that population has read from backing devices.
         population_bytes_read,
         /// Bytes that population has written to the cache device.
         population_bytes_written,
         /// Misses that did not make their fragment a candidate, since the list was in use.
         misses_unnoted,
+        /// The same of reads, as those are not to.
+        misses_of_reads,
+        /// The same of writes, as those are not to.
+        misses_of_writes,
+        /// The same of either, as more are wanted.
+        misses_too_few,
         /// Fragments that left for others.
         evictions,
+        /// Fragments that left, or were to leave, since the cache has shrunk.
+        fragments_shrunk,
         /// Fragments that left since none of their blocks was valid.
         fragments_emptied,
         /// Of all that left, those that had to wait for their record.

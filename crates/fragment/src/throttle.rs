@@ -104,13 +104,12 @@ impl LockedPlanner<'_> {
             window.reads.set(reads);
             window.misses.set(misses);
         }
-        let slots = u64::from(geometry.slots());
         Load {
             reads: reads - before.0,
             // Threads that count meanwhile may have been seen with one and not with the other.
             misses: misses.saturating_sub(before.1),
-            slots,
-            slots_free: slots - u64::from(self.cache.control().pools.used_slots()),
+            slots: self.cache.slots_limit().into(),
+            slots_free: self.cache.control().pools.free_slots(geometry.slots()).into(),
         }
     }
 }

@@ -99,6 +99,11 @@ impl Validity<'_> {
         }
     }
 
+    /// How many blocks of a range are valid.
+    pub(crate) fn count_of(&self, blocks: Range<u32>) -> u32 {
+        masks(blocks).map(|(word, mask)| (self.0[word].get() & mask).count_ones()).sum()
+    }
+
     pub(crate) fn count(&self) -> u32 {
         self.0.iter().map(|word| word.get().count_ones()).sum()
     }
@@ -134,6 +139,8 @@ mod tests {
             let first = model[low as usize];
             let length = model[range].iter().take_while(|&&bit| bit == first).count() as u32;
             assert_eq!(bitmap.run(low..high), (first, low + length));
+            let valid = model[low as usize..].iter().filter(|&&bit| bit).count();
+            assert_eq!(bitmap.count_of(low..high) as usize, valid);
             assert_eq!(bitmap.count() as usize, model.iter().filter(|&&bit| bit).count());
         }
         assert!(bitmap.all(5..5) && !bitmap.any(192..192));

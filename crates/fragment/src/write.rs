@@ -1,10 +1,11 @@
 //! Writes and discards, from their beginning to their end (section 3.3 of the paper).
 //!
 //! A host begins a write here, writes to the backing device, and ends the write here with what that said.
-//! From the beginning on the blocks are not valid; whether they become so again is up to their flights. The
-//! guest is told by the host when the write has been ended here: its next write of the same blocks would
-//! otherwise count as one at a time with this one. The data must not change between the beginning and the
-//! answer of the backing device, since the copy is made at the beginning: the two would differ.
+//! Until that end the blocks are what they were before, if nobody can see the write (invariant 14), and not
+//! valid otherwise; whether they become so again is up to their flights. The guest is told by the host when
+//! the write has been ended here: its next write of the same blocks would otherwise count as one at a time
+//! with this one. The data must not change between the beginning and the answer of the backing device,
+//! since the copy is made at the beginning: the two would differ.
 
 use std::ops::Range;
 
@@ -14,26 +15,26 @@ use crate::descriptor::{Descriptor, SlotState};
 use crate::flight::{FLIGHT_BLOCKS, FLIGHTS_OF_FRAGMENT_MAX, Flight, FlightState};
 use crate::flights::Chain;
 use crate::geometry::{Part, RequestError};
-use crate::ids::{CacheId, FlightNumber, Fragment, Slot};
-use crate::jobs::DeviceError;
+use crate::ids::{CacheId, FlightNumber, Slot};
 use crate::map::Because;
 use crate::planted::{self, Bug};
-use crate::shard::{Locked, Place};
+use crate::shard::Place;
 use crate::statistics::Event;
+use crate::validity::Validity;
 
 /// A write or discard that has begun: to be ended with [`Cache::write_end`].
 #[derive(Debug)]
 #[must_use = "fragments with writes that were not ended are not populated and do not leave"]
 pub struct WriteToken {
-    cache: CacheId,
-    volume: usize,
-    offset: u64,
-    bytes: u64,
+    pub(crate) cache: CacheId,
+    pub(crate) volume: usize,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
     /// The first of the request's flights.
-    flights: Option<FlightNumber>,
-    waits_for: u64,
+    pub(crate) flights: Option<FlightNumber>,
+    pub(crate) waits_for: u64,
     /// It began while the cache was offline: nothing is known of it.
-    is_past: bool,
+    pub(crate) is_past: bool,
 }
 
 impl WriteToken {
@@ -61,6 +62,7 @@ enum Bypass {
     Around,
     Untracked,
     Crowded,
+    Budget,
     NoFlight,
     NoMemory,
 }
@@ -98,6 +100,25 @@ impl Cache {
         let token = self.begin(volume, offset, bytes, Contents::Discarded)?;
         self.counters().discards.count(1);
         Ok(token)
+    }
+
+    /// Whether an earlier write of one of these blocks is under way, or its copy is, as far as the cache
+    /// keeps account of it. A write that begins then takes the block over: until its own copy is written the
+    /// block comes from the backing device, and if the earlier one was not answered it is a hole after that,
+    /// since nobody knows which of them came last. A host may have it wait for a while instead, as others
+    /// lock blocks that are written; a guest does not know the order of its writes before they are answered.
+    ///
+    /// # Errors
+    /// If they do not lie in the volume.
+    pub fn overlaps_write(&self, volume: usize, offset: u64, bytes: u64) -> Result<bool, RequestError> {
+        self.geometry.check_request(volume, offset, bytes)?;
+        Ok(self.geometry.parts(volume, offset, bytes).any(|part| {
+            let (locked, blocks) = (self.lock(part.fragment), part.touched());
+            locked.cached().is_some_and(|(_, descriptor)| {
+                let mut touched = self.flights(descriptor).map(|number| self.flight(number).touched());
+                touched.any(|other| other.start < blocks.end && blocks.start < other.end)
+            })
+        }))
     }
 
     pub(crate) fn begin(
@@ -149,9 +170,7 @@ impl Cache {
                 drop(locked);
                 if is_write {
                     counters.bypass_write_absent.count(1);
-                    if self.geometry.config().writes_heat {
-                        self.note_miss(part.fragment);
-                    }
+                    self.note_miss(part.fragment, true);
                 }
                 return (Chain::default(), 0);
             }
@@ -181,13 +200,13 @@ impl Cache {
         if is_write {
             descriptor.refer();
         }
+        // Before others lose the blocks, since it matters who has them now.
+        let prepared = self.prepare(part, slot, descriptor, is_write);
         let keeps = (planted::is(Bug::ValidWhileWritten) && is_write)
             || (planted::is(Bug::DiscardKeepsBlocks) && !is_write);
         if !keeps {
-            self.validity(slot).clear(part.touched());
+            self.invalidate(self.validity(slot), part.touched(), prepared.chain);
         }
-        // Before others lose the blocks, since it matters who has them now.
-        let prepared = self.prepare(part, slot, descriptor, is_write);
         self.supersede(descriptor, &part.touched());
         self.link(descriptor, prepared.chain);
         if prepared.chain.first.is_none() {
@@ -195,6 +214,21 @@ impl Cache {
         }
         self.count_prepared(&prepared);
         (prepared.chain, mark)
+    }
+
+    /// Takes validity from the blocks of a part, but for those that a flight has a copy of which waits: what
+    /// the slot has of them is read until the backing device answers (invariant 14).
+    fn invalidate(&self, validity: Validity<'_>, touched: Range<u32>, chain: Chain) {
+        let mut from = touched.start;
+        let awaited = chain.numbers(self).map(|number| self.flight(number)).filter(|one| one.is_awaited());
+        for flight in awaited {
+            for blocks in flight.owed_blocks() {
+                validity.clear(from..blocks.start);
+                from = blocks.end;
+                self.counters().blocks_kept.count(validity.count_of(blocks).into());
+            }
+        }
+        validity.clear(from..touched.end);
     }
 
     fn count_prepared(&self, prepared: &Prepared) {
@@ -209,6 +243,7 @@ impl Cache {
             Some(Bypass::Around) => counters.bypass_write_around.count(1),
             Some(Bypass::Untracked) => counters.bypass_write_untracked.count(1),
             Some(Bypass::Crowded) => counters.bypass_write_crowded.count(1),
+            Some(Bypass::Budget) => counters.bypass_write_budget.count(1),
             Some(Bypass::NoFlight) => counters.bypass_write_no_flight.count(1),
             Some(Bypass::NoMemory) => counters.bypass_write_no_memory.count(1),
         }
@@ -222,6 +257,8 @@ impl Cache {
             Bypass::Around
         } else if self.is_crowded(descriptor) {
             Bypass::Crowded
+        } else if !self.has_budget(part.end - part.start) {
+            Bypass::Budget
         } else if descriptor.untracked.get() > 0 && !planted::is(Bug::UntrackedWriteForgotten) {
             Bypass::Untracked
         } else {
@@ -286,7 +323,10 @@ impl Cache {
         let owed = if planted::is(Bug::ConcurrentWriteValidates) { bits } else { bits & !shared };
         if owed != 0 {
             let (from, end) = (whole.start.max(touched.start), whole.end.min(touched.end));
-            let copy = self.lock_pools().take_copies(end - from);
+            let pools = self.lock_pools();
+            let copy = pools.take_copies(end - from);
+            let is_short = self.control().pools.used_copies() > self.geometry.copy_blocks() / 2;
+            drop(pools);
             let Some(copy) = copy else {
                 prepared.bypass = Some(Bypass::NoMemory);
                 return;
@@ -296,6 +336,9 @@ impl Cache {
             flight.copy.set(copy);
             flight.owed.set(owed);
             flight.set_state(FlightState::Filling);
+            if !is_short {
+                flight.await_answer();
+            }
             prepared.is_copied = true;
         }
         prepared.concurrent += shared.count_ones();
@@ -330,60 +373,11 @@ impl Cache {
                 let source = &data[(start - part.start) as usize..(end - part.start) as usize];
                 self.region.copy_in(self.geometry.layout.copies + at as usize, source);
             }
-            self.queue(number, flight);
-        }
-    }
-
-    /// Ends a write or a discard with what the backing device said: nothing of it may reach that any more.
-    ///
-    /// # Panics
-    /// If the write is another cache's.
-    pub fn write_end(&self, token: WriteToken, result: Result<(), DeviceError>) {
-        let WriteToken { cache, volume, offset, bytes, mut flights, is_past, .. } = token;
-        self.assert_own(cache, "a write");
-        self.ended();
-        if result.is_err() {
-            self.counters().backing_failed.count(1);
-        }
-        for part in self.geometry.parts(volume, offset, if is_past { 0 } else { bytes }) {
-            let locked = self.lock(part.fragment);
-            let slot = match locked.place() {
-                Place::Absent { writes } => {
-                    locked.count_absent(writes, -1);
-                    continue;
-                }
-                Place::At(slot) => slot,
-            };
-            let descriptor = self.descriptor(slot);
-            descriptor.writes.lower(1);
-            let mut is_tracked = false;
-            while let Some(number) = flights.filter(|&number| self.is_flight_of(number, part.fragment)) {
-                is_tracked = true;
-                flights = self.flight(number).next_of_request.get().map(FlightNumber);
-                self.answered(&locked, number, result);
+            if flight.is_awaited() && !planted::is(Bug::CopyBeforeAnswer) {
+                flight.set_state(FlightState::Held);
+            } else {
+                self.queue(number, flight);
             }
-            if !is_tracked {
-                descriptor.untracked.lower(1);
-            }
-            self.stamp(descriptor);
-            locked.leave_if_empty();
         }
-    }
-
-    fn is_flight_of(&self, number: FlightNumber, fragment: Fragment) -> bool {
-        self.flight(number).fragment() == fragment
-    }
-
-    /// The backing device has answered the write that a flight is of.
-    fn answered(&self, locked: &Locked<'_>, number: FlightNumber, result: Result<(), DeviceError>) {
-        let flight = self.flight(number);
-        flight.answered();
-        if result.is_err() && !planted::is(Bug::FailedWriteValidates) {
-            self.fail(flight);
-        }
-        if planted::is(Bug::CopyReleasedEarly) {
-            self.release_copy(&self.lock_pools(), flight);
-        }
-        self.settle(locked, number);
     }
 }

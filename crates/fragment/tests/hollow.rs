@@ -15,8 +15,8 @@ fn seen(begin: impl Fn(&Host, u64, u64) -> WriteToken) -> (Vec<(u64, usize)>, St
     let mut copies = Vec::new();
     for (offset, bytes) in requests {
         let token = begin(&host, offset, bytes);
-        assert_ne!(host.kind(0, offset, BLOCK), ReadKind::Hit, "{offset}: it is on its way");
         host.cache.write_end(token, Ok(()));
+        assert_ne!(host.kind(0, offset, BLOCK), ReadKind::Hit, "{offset}: it is on its way");
         while host.statistics().copy_blocks_used > 0 {
             let job = host.copy();
             let Job::WriteBlocks(write) = &job else { panic!("a copy is one of blocks") };

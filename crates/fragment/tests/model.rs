@@ -44,6 +44,12 @@ fn everything_happens() {
         "bypass_read_scattered",
         "bypass_write_crowded",
         "misses_unnoted",
+        "misses_of_reads",
+        // It has no budget, and yields to nobody.
+        "copies_yielded",
+        "populations_yielded",
+        "bypass_write_budget",
+        "bypass_population_budget",
         "bypass_read_offline",
         "bypass_write_offline",
         "map_failed",

@@ -2,8 +2,8 @@
 //! processors at one word.
 //!
 //! Invariants checked: a read that begins after a write of a block has ended gets nothing older, and nothing
-//! that nobody has begun to write; at the end each block that is valid is the same on both devices; the
-//! cache's whole-structure rules.
+//! that nobody has begun to write, and of one thread nothing older than it has got before; at the end each
+//! block that is valid is the same on both devices; the cache's whole-structure rules.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -117,6 +117,7 @@ impl World {
 
     fn read(&self) {
         let (mut random, mut pieces) = (Random::new(99), Vec::new());
+        let mut seen = [0; (FRAGMENTS * FRAGMENT_BLOCKS) as usize];
         while !self.stop.load(SeqCst) {
             let first = random.below(FRAGMENTS) * FRAGMENT_BLOCKS + random.below(FRAGMENT_BLOCKS - 4);
             let floor: Vec<_> =
@@ -126,11 +127,18 @@ impl World {
                 let mut got = self.piece(piece, piece.source);
                 if !self.cache.confirm(piece) {
                     got = self.piece(piece, Source::Backing);
+                    self.cache.was_read(0, piece.offset, piece.bytes).unwrap();
                 }
                 for (block, value) in got.into_iter().filter(|(block, _)| owner(*block).is_some()) {
                     let (least, most) =
                         (floor[(block - first) as usize], self.begun[block as usize].load(SeqCst));
                     let range = least..=most;
+                    assert!(
+                        seen[block as usize] <= value,
+                        "block {block} was read as {value:#x} after {:#x}",
+                        seen[block as usize]
+                    );
+                    seen[block as usize] = value;
                     assert!(
                         range.contains(&value),
                         "block {block} was read as {value:#x}, not of {range:#x?}"

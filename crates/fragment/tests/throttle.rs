@@ -183,7 +183,7 @@ fn heat_is_that_of_misses() {
     host.write(0, FRAGMENT, &[1; 4096]);
     assert_eq!(host.cache.candidates(), [], "writes count if that is wanted");
     let mut config = small(1, &[3]);
-    config.writes_heat = true;
+    config.admission.writes = 1;
     let mut host = Host::new(&config);
     host.write(0, FRAGMENT, &[1; 4096]);
     assert_eq!(host.cache.candidates(), [(0, FRAGMENT, 1)]);

@@ -15,13 +15,23 @@ fn cached() -> Host {
     host
 }
 
+/// The same with memory for copies of so many blocks.
+fn cached_with(copies: u64) -> Host {
+    let mut config = small(2, &[4]);
+    config.copy_bytes = copies * BLOCK;
+    let mut host = Host::new(&config);
+    host.populate(0, 0);
+    host
+}
+
 fn blocks(count: u64, value: u8) -> Vec<u8> {
     vec![value; (count * BLOCK) as usize]
 }
 
 #[test]
 fn a_write_is_valid_again_when_both_devices_have_it() {
-    let mut host = cached();
+    // Copies wait for the backing device only while there is memory enough.
+    let mut host = cached_with(2);
     let data = blocks(2, 1);
     let token = host.cache.write_begin(0, BLOCK, &data).unwrap();
     assert_eq!(host.kind(0, 0, 4 * BLOCK), ReadKind::Partial, "its blocks come from the backing device");
@@ -108,7 +118,7 @@ fn of_two_writes_at_a_time_neither_makes_their_common_blocks_valid() {
 /// write fails, then the previously invalidated pages are not re-validated."
 #[test]
 fn a_write_that_one_device_refuses_leaves_its_blocks_invalid() {
-    let mut host = cached();
+    let mut host = cached_with(1);
     for backing_first in [true, false] {
         let token = host.cache.write_begin(0, 0, &blocks(1, 1)).unwrap();
         if backing_first {
@@ -129,8 +139,10 @@ fn a_write_that_one_device_refuses_leaves_its_blocks_invalid() {
         (2, 1, 3)
     );
     // What is written later is valid again.
-    host.write(0, 0, &blocks(2, 3));
-    host.work();
+    for block in 0..2 {
+        host.write(0, block * BLOCK, &blocks(1, 3));
+        host.work();
+    }
     assert_eq!(host.kind(0, 0, 2 * BLOCK), ReadKind::Hit);
 }
 

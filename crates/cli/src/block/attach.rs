@@ -95,6 +95,24 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "SIZE", conflicts_with = "without_cache")]
     population_rate: Option<Size>,
 
+    /// Bytes that are written to the cache device in any 24 hours at most: what is brought in, and copies of
+    /// writes; a quarter of it at once (default: no limit).
+    #[arg(long, value_name = "SIZE", conflicts_with = "without_cache")]
+    pub(super) write_budget: Option<Size>,
+
+    /// Reads of the cache device that take longer than this, smoothed, have what is brought in and copies of
+    /// writes wait, in microseconds; 0: nothing waits.
+    #[arg(long, value_name = "US", default_value_t = 0, conflicts_with = "without_cache")]
+    pub(super) yield_above: u64,
+
+    /// Reads that miss a fragment until it is brought in; 0: reads do not count.
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "without_cache")]
+    pub(super) admit_reads: u32,
+
+    /// Writes that miss a fragment until it is brought in; 0: writes do not count.
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "without_cache")]
+    pub(super) admit_writes: u32,
+
     /// How long what is cached has to be left alone after a write until a crash does not cost it any more
     /// (100ms to 1h). Shorter times have more writes wait for the cache device.
     #[arg(long, value_name = "TIME", default_value = "30s", conflicts_with = "without_cache",

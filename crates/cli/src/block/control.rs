@@ -31,15 +31,27 @@ pub(super) enum Request {
     /// Flush the volumes' own devices, and have the cache device catch up.
     Flush { within_seconds: f64 },
     /// Change settings; what is not given stays.
-    Set {
-        population_workers: Option<u32>,
-        population_bytes_per_second: Option<u64>,
-        write_mode: Option<String>,
-    },
+    Set(Settings),
     /// Compare what is in the cache with the volumes' own devices.
     Compare,
     /// End. With clients that are connected only if they are to be disconnected.
     Detach { within_seconds: f64, disconnect: bool },
+}
+
+/// Settings that can be changed; what is not given stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Settings {
+    pub(super) population_workers: Option<u32>,
+    /// 0: no limit.
+    pub(super) population_bytes_per_second: Option<u64>,
+    pub(super) write_mode: Option<String>,
+    /// In bytes a day; 0: no limit.
+    pub(super) write_budget: Option<u64>,
+    /// In microseconds; 0: nothing yields.
+    pub(super) yield_us: Option<u64>,
+    pub(super) admit_reads: Option<u32>,
+    pub(super) admit_writes: Option<u32>,
 }
 
 /// A request with its version.
@@ -108,7 +120,7 @@ impl Request {
     /// How long the next line of an answer may take.
     fn patience(&self) -> Duration {
         match self {
-            Self::Status | Self::Metrics | Self::Set { .. } => PATIENCE,
+            Self::Status | Self::Metrics | Self::Set(_) => PATIENCE,
             // A device's flush says nothing before it is done, and one may be under way already.
             Self::Flush { within_seconds } | Self::Detach { within_seconds, .. } => {
                 FLUSH_PATIENCE + Duration::try_from_secs_f64(*within_seconds).unwrap_or_default()
@@ -167,11 +179,12 @@ mod tests {
         for request in [
             Request::Status,
             Request::Flush { within_seconds: 1.5 },
-            Request::Set {
+            Request::Set(Settings {
                 population_workers: Some(0),
-                population_bytes_per_second: None,
                 write_mode: Some("around".to_owned()),
-            },
+                write_budget: Some(1 << 40),
+                ..Settings::default()
+            }),
             Request::Detach { within_seconds: 30.0, disconnect: true },
         ] {
             let line = serde_json::to_string(&Versioned { version: VERSION, request: request.clone() });

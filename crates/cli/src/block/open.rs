@@ -8,7 +8,7 @@ use std::time::Duration;
 use mezzanine_cached::{Attachment, Backing, FileVoucher, Opening, ReadMap, opening_of, set_opening};
 use mezzanine_device::{Device, FileDevice};
 use mezzanine_fragment::format::{Superblock, VolumeEntry};
-use mezzanine_fragment::{Config, Geometry, Recovered};
+use mezzanine_fragment::{Admission, Config, Geometry, Recovered};
 
 use super::attach::AttachArgs;
 use super::cache_device::CacheDevice;
@@ -146,6 +146,9 @@ fn config(args: &AttachArgs, superblock: &Superblock) -> Config {
     let mut config = superblock.config();
     config.write_mode = args.write_mode;
     config.population_workers = args.population_workers;
+    config.write_budget = args.write_budget.map_or(0, |bytes| bytes.0);
+    config.yield_us = args.yield_above;
+    config.admission = Admission { reads: args.admit_reads, writes: args.admit_writes };
     if let Some(map) = &mut config.map {
         map.settle_ms = u64::try_from(args.settle.as_millis()).unwrap_or(u64::MAX);
     }

@@ -43,6 +43,16 @@ pub(super) struct CacheReport {
     /// Share of the writes and discards so far that waited for one; null before the first.
     pub(super) writes_waited_ratio: Option<f64>,
     pub(super) write_mode: String,
+    /// Bytes that may be written to the cache device in a day, 0 for no limit; and how many of them now, null
+    /// without a limit.
+    pub(super) write_budget: u64,
+    pub(super) write_budget_left: Option<u64>,
+    /// Above what time of reads of the cache device work in the background yields, in microseconds; 0: never.
+    pub(super) yield_us: u64,
+    /// How many reads, and how many writes, have to miss a fragment until it is brought in; 0: they do not
+    /// count.
+    pub(super) admit_reads: u32,
+    pub(super) admit_writes: u32,
     pub(super) population_workers: u32,
     /// 0: no limit.
     pub(super) population_bytes_per_second: u64,

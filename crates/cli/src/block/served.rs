@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use mezzanine_blockdev::fuse::FuseFile;
 use mezzanine_blockdev::nbd::Server;
 use mezzanine_cached::{BlockCache, CachedStatistics};
-use mezzanine_fragment::WriteMode;
+use mezzanine_fragment::{Admission, WriteMode};
 use serde::{Deserialize, Serialize};
 
 use super::check::Comparison;
-use super::control::{Answer, Request, next_request, parse, send};
+use super::control::{Answer, Request, Settings, next_request, parse, send};
 use super::ending::Ending;
 use super::metrics::{self, Metrics};
 use super::prometheus;
@@ -183,9 +183,7 @@ impl Attachment {
                 done(&prometheus::text(&report, statistics.as_ref()))
             }
             Request::Flush { within_seconds } => self.flush(within_seconds, &mut progress),
-            Request::Set { population_workers, population_bytes_per_second, write_mode } => {
-                self.set(population_workers, population_bytes_per_second, write_mode.as_deref())
-            }
+            Request::Set(settings) => self.set(&settings),
             Request::Compare => self.compare(&mut progress),
             Request::Detach { within_seconds, disconnect } => {
                 match self.may_end(within_seconds, disconnect) {
@@ -221,6 +219,11 @@ impl Attachment {
                 writes_waiting: statistics.writes_waiting,
                 writes_waited_ratio: (changes > 0).then(|| waited as f64 / changes as f64),
                 write_mode: cache.write_mode().name().to_owned(),
+                write_budget: cache.engine().write_budget(),
+                write_budget_left: cache.engine().write_budget_left(),
+                yield_us: cache.engine().yield_us(),
+                admit_reads: cache.engine().admission().reads,
+                admit_writes: cache.engine().admission().writes,
                 population_workers: cache.population_workers(),
                 population_bytes_per_second: cache.population_rate(),
                 population_stage: statistics.stage + 1,
@@ -280,20 +283,34 @@ impl Attachment {
         done(&Flushed { copies_left: drained.copies_left })
     }
 
-    fn set(&self, workers: Option<u32>, rate: Option<u64>, mode: Option<&str>) -> Result<Answer, Failure> {
+    fn set(&self, settings: &Settings) -> Result<Answer, Failure> {
         let cache = self.cached()?;
-        // All of it or nothing.
-        let mode = mode.map(str::parse::<WriteMode>).transpose();
+        // All of it or nothing: what may be refused comes first.
+        let mode = settings.write_mode.as_deref().map(str::parse::<WriteMode>).transpose();
         let mode = mode.map_err(|error| Failure::refused("write mode", error))?;
+        if let Some(bytes) = settings.write_budget {
+            cache
+                .engine()
+                .set_write_budget(bytes)
+                .map_err(|error| Failure::refused("write budget", error))?;
+        }
         if let Some(mode) = mode {
             cache.set_write_mode(mode);
         }
-        if let Some(workers) = workers {
+        if let Some(workers) = settings.population_workers {
             cache.set_population_workers(workers);
         }
-        if let Some(rate) = rate {
+        if let Some(rate) = settings.population_bytes_per_second {
             cache.set_population_rate(rate);
         }
+        if let Some(microseconds) = settings.yield_us {
+            cache.engine().set_yield_us(microseconds);
+        }
+        let Admission { reads, writes } = cache.engine().admission();
+        cache.engine().set_admission(Admission {
+            reads: settings.admit_reads.unwrap_or(reads),
+            writes: settings.admit_writes.unwrap_or(writes),
+        });
         done(&self.report().0)
     }
 

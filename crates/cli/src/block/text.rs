@@ -6,7 +6,7 @@ use super::report::{CacheReport, Report};
 use crate::size::Size;
 
 /// Why a request, or a part of one, went past the cache: a counter, and what it means.
-const BYPASSES: [(&str, &str); 22] = [
+const BYPASSES: [(&str, &str); 24] = [
     ("bypass_read_absent", "reads: fragment not in the cache"),
     ("bypass_read_populating", "reads: fragment on its way in"),
     ("bypass_read_invalid", "reads: blocks written since"),
@@ -25,6 +25,8 @@ const BYPASSES: [(&str, &str); 22] = [
     ("bypass_write_no_flight", "writes: too many under way"),
     ("bypass_write_crowded", "writes: too many to one fragment"),
     ("bypass_write_untracked", "writes: beside one that is not tracked"),
+    ("bypass_write_budget", "writes: the budget is used up"),
+    ("bypass_population_budget", "populations: the budget is used up"),
     ("bypass_write_lost", "writes: cache device lost"),
     ("bypass_block_partial", "blocks: written in part"),
     ("bypass_block_concurrent", "blocks: written by two at a time"),
@@ -169,7 +171,7 @@ fn of_cache(cache: &CacheReport) -> String {
             ),
         ),
         ("left", format!("{} for others, {} empty", counter("evictions"), counter("fragments_emptied"))),
-        ("written to the cache device", Size(cache.cache_bytes_written).to_string()),
+        ("written to the cache device", written(cache)),
     ]);
     let bypasses = BYPASSES.iter().filter(|(name, _)| cache.counter(name) > 0);
     let mut table = Table::new(["past the cache", "count"]);
@@ -205,6 +207,16 @@ fn of_cache(cache: &CacheReport) -> String {
         text.push_str(&text_of);
     }
     text
+}
+
+fn written(cache: &CacheReport) -> String {
+    let bytes = Size(cache.cache_bytes_written);
+    match cache.write_budget_left {
+        Some(left) => {
+            format!("{bytes}; {} of a budget of {} a day are left now", Size(left), Size(cache.write_budget))
+        }
+        None => bytes.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use clap::Args;
 use mezzanine_fragment::{WORKERS_MAX, WriteMode};
 use mezzanine_report::Table;
 
-use super::control::{Request, ask};
+use super::control::{Request, Settings, ask};
 use super::registry::{attached, find};
 use super::report::Report;
 use super::served::{Detached, Flushed};
@@ -39,6 +39,7 @@ Nobody needs it for safety: what clients have flushed is durable.";
 pub(crate) const SET_EXAMPLES: &str = "Examples:
   mezz block set /run/sdb.sock --population-workers 0      nothing more is brought in
   mezz block set /run/sdb.sock --population-rate 50MB      at most so much a second; 0: no limit
+  mezz block set /run/sdb.sock --write-budget 500GB        at most so much a day to the cache device; 0: no limit
   mezz block set /run/sdb.sock --write-mode around         what is written is cached no more";
 
 pub(crate) const DETACH_EXAMPLES: &str = "Examples:
@@ -98,6 +99,24 @@ pub(crate) struct SetArgs {
     /// What becomes of writes to what is cached: through or around.
     #[arg(long, group = "what")]
     write_mode: Option<WriteMode>,
+
+    /// Bytes that are written to the cache device in any 24 hours at most: what is brought in, and copies of
+    /// writes; 0: no limit.
+    #[arg(long, value_name = "SIZE", group = "what")]
+    write_budget: Option<Size>,
+
+    /// Reads of the cache device that take longer than this, smoothed, have what is brought in and copies of
+    /// writes wait, in microseconds; 0: nothing waits.
+    #[arg(long, value_name = "US", group = "what")]
+    yield_above: Option<u64>,
+
+    /// Reads that miss a fragment until it is brought in; 0: reads do not count.
+    #[arg(long, value_name = "N", group = "what")]
+    admit_reads: Option<u32>,
+
+    /// Writes that miss a fragment until it is brought in; 0: writes do not count.
+    #[arg(long, value_name = "N", group = "what")]
+    admit_writes: Option<u32>,
 }
 
 /// The options of `block detach`.
@@ -216,11 +235,15 @@ pub(super) fn flush(args: &FlushArgs, json: bool) -> Result<(), Failure> {
 }
 
 pub(super) fn set(args: &SetArgs, json: bool) -> Result<(), Failure> {
-    let request = Request::Set {
+    let request = Request::Set(Settings {
         population_workers: args.population_workers,
         population_bytes_per_second: args.population_rate.map(|rate| rate.0),
         write_mode: args.write_mode.map(|mode| mode.name().to_owned()),
-    };
+        write_budget: args.write_budget.map(|bytes| bytes.0),
+        yield_us: args.yield_above,
+        admit_reads: args.admit_reads,
+        admit_writes: args.admit_writes,
+    });
     let report: Report = asked(&args.cache, request)?;
     if json { output::json(&report) } else { output::print(&text::status(&report)) }
 }

@@ -6,8 +6,8 @@ use clap::Args;
 use mezzanine_device::model;
 use mezzanine_sim::timed::Refusal;
 use mezzanine_sim::timed::block::{
-    BlockCache, BlockDevice, BlockInterval, BlockLoad, BlockOutcome, BlockSetup, SceSetup, SizingOutcome,
-    run_blocks, run_sizing,
+    Admission, BlockCache, BlockDevice, BlockInterval, BlockLoad, BlockOutcome, BlockSetup, SceSetup,
+    SizingOutcome, run_blocks, run_sizing,
 };
 use serde::Serialize;
 
@@ -20,6 +20,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   mezz sim block --cache sce,dm-cache --write-share 0.3 --json
   mezz sim block --cache sce --fragment 128KiB --writes around
   mezz sim block --cache sce --stages 8:35:10:100,4:15:0:100,1:0:0:500   the throttle of population as published
+  mezz sim block --cache sce --write-share 0.3 --write-budget 100GiB --yield-above 500 --admit-writes 4
   mezz sim block --sizing --volume 16GiB --cache-size 2GiB --backing 500:32 --load regions --seconds 300   what the cache says of other sizes
   mezz sim block --cache none,sce,bcache --backing cheetah-15k-x3 --cache-device intel-p3700 --clients 32 \\
     --load regions --exponent 0.9 --turnover 1000000 --volume 2GiB --cache-size 400MiB --request 4KiB --seconds 300
@@ -98,6 +99,29 @@ pub(crate) struct BlockArgs {
     #[arg(long, value_name = "STAGES", value_parser = stages, default_value = "8:35:10:100,4:15:0:100,1:0:0:500")]
     stages: Stages,
 
+    /// Bytes that sce may write to the cache device in a day: what it brings in, and copies of writes; a
+    /// quarter of it at once (default: no limit).
+    #[arg(long, value_name = "SIZE")]
+    write_budget: Option<Size>,
+
+    /// Reads of the cache device that take longer than this, in microseconds and smoothed, have population
+    /// and copies of sce wait; 0: nothing waits.
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    yield_above: u64,
+
+    /// Reads that miss a fragment until sce brings it in; 0: reads do not count.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    admit_reads: u32,
+
+    /// Writes that miss a fragment until sce brings it in; 0: writes do not count.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    admit_writes: u32,
+
+    /// After so many seconds sce has so many bytes for fragments, at most those that it begins with:
+    /// SECONDS:SIZE.
+    #[arg(long, value_name = "SECONDS:SIZE", value_parser = resize)]
+    resize: Option<Resize>,
+
     /// What sce says of caches of other sizes and with other fragments while it runs, beside runs of those;
     /// no other cache is run.
     #[arg(long, conflicts_with = "cache")]
@@ -162,6 +186,17 @@ fn device(text: &str) -> Result<BlockDevice, String> {
     }
 }
 
+/// When sce gets which size.
+#[derive(Debug, Clone, Copy)]
+struct Resize(u32, u64);
+
+fn resize(text: &str) -> Result<Resize, String> {
+    let wrong = || "write SECONDS:SIZE, as 30:64MiB".to_owned();
+    let (seconds, size) = text.split_once(':').ok_or_else(wrong)?;
+    let seconds = seconds.parse().map_err(|_| wrong())?;
+    size.parse::<Size>().map(|size| Resize(seconds, size.0)).map_err(|_| wrong())
+}
+
 fn stages(text: &str) -> Result<Stages, String> {
     let wrong = || "write three of WORKERS:MISS:FREE:PERIOD, as 8:35:10:100,4:15:0:100,1:0:0:500".to_owned();
     let stage = |text: &str| {
@@ -185,6 +220,10 @@ impl BlockArgs {
                 fragment_bytes: self.fragment.0,
                 writes_through: self.writes == "through",
                 throttle: self.stages.0,
+                write_budget: self.write_budget.map_or(0, |bytes| bytes.0),
+                yield_us: self.yield_above,
+                admission: Admission { reads: self.admit_reads, writes: self.admit_writes },
+                resize: self.resize.map(|Resize(seconds, bytes)| (seconds, bytes)),
             }),
             other => other,
         };
@@ -233,6 +272,8 @@ fn refused(refusal: Refusal) -> Failure {
         "seconds" => "--seconds",
         "interval_seconds" => "--interval",
         "fragment_bytes" => "--fragment",
+        "write_budget" => "--write-budget",
+        "resize" => "--resize",
         "workload" | "region_bytes" => "--load",
         _ => "--stages",
     };
@@ -310,6 +351,12 @@ fn text(setup: &str, caches: &[BlockOutcome]) -> String {
         );
     }
     text.push('\n');
+    for outcome in caches.iter().filter(|outcome| !outcome.reasons.is_empty()) {
+        let _ = writeln!(text, "\nwhat {} did not cache or put off, and why", outcome.cache);
+        for (reason, count) in &outcome.reasons {
+            let _ = writeln!(text, "{reason:32}{count:>14}");
+        }
+    }
     text
 }
 

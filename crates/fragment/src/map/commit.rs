@@ -123,6 +123,7 @@ impl Cache {
         map.map.buffers.set(map.map.buffers.get() & !(1 << taken.buffer));
         map.map.writes_out.lower(1);
         drop(map);
+        self.lock_pools().charge(crate::format::MAP_BLOCK_BYTES);
         self.counters().map_blocks_written.count(1);
         self.map_job_done(result);
     }

@@ -115,7 +115,7 @@ impl Miniature {
         pieces: &mut Vec<Piece>,
     ) {
         let (cache, size) = (&self.cache, self.scale.point.fragment_bytes);
-        let heats = does == Does::Read || (does == Does::Write && cache.geometry().config().writes_heat);
+        let heats = does == Does::Read || (does == Does::Write && cache.admission().writes > 0);
         let number = match self.numbers.find(key) {
             Some(number) => number,
             None if heats => self.numbers.get(key, || kept(cache)),

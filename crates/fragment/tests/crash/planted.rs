@@ -5,13 +5,13 @@ use mezzanine_fragment::planted::Bug;
 use crate::noticed::all_are_noticed;
 use crate::{Sums, run};
 
-/// The invariants of the map begin with this one.
-const OF_MAP: u32 = 10;
+/// The invariants of the map.
+const OF_MAP: std::ops::RangeInclusive<u32> = 10..=13;
 /// Seeds within which each is noticed.
 const SEEDS_MAX: u64 = 600;
 
 #[test]
 fn every_fault_is_noticed() {
-    let of_map = Bug::ALL.iter().copied().filter(|bug| bug.invariant() >= OF_MAP);
+    let of_map = Bug::ALL.iter().copied().filter(|bug| OF_MAP.contains(&bug.invariant()));
     all_are_noticed(of_map, SEEDS_MAX, |seed| run(seed, &mut Sums::default()));
 }

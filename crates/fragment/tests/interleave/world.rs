@@ -26,6 +26,8 @@ pub(crate) struct World {
     steps: AtomicU64,
     now: AtomicU64,
     finished: AtomicBool,
+    /// Slots that may be written to.
+    slots: AtomicU64,
 }
 
 fn page(value: u64) -> Vec<u8> {
@@ -51,7 +53,12 @@ impl World {
 
     /// The same with a map.
     pub(crate) fn with_map(volumes: u64, slots: u64) -> Self {
+        Self::with_map_and_copies(volumes, slots, 16)
+    }
+
+    pub(crate) fn with_map_and_copies(volumes: u64, slots: u64, copies: u64) -> Self {
         Self::with(volumes, slots, |config| {
+            config.copy_bytes = copies * BLOCK;
             config.map = Some(records::config(volumes));
             config.data_offset = BLOCK;
             config.cache_bytes += BLOCK;
@@ -77,6 +84,7 @@ impl World {
             steps: AtomicU64::new(1),
             now: AtomicU64::new(0),
             finished: AtomicBool::new(false),
+            slots: AtomicU64::new(slots),
         }
     }
 
@@ -119,6 +127,15 @@ impl World {
             self.set(volume, block, value | block);
         }
         self.cache.write_end(token, Ok(()));
+        self.answered(volume, first..first + blocks, value);
+    }
+
+    /// Whoever has written these blocks is told that they are written.
+    fn answered(&self, volume: usize, blocks: std::ops::Range<u64>, value: u64) {
+        let step = self.step();
+        for block in blocks {
+            self.backing()[volume * BLOCKS as usize + block as usize].answered(step, value | block);
+        }
     }
 
     /// Discards blocks of a volume.
@@ -129,6 +146,7 @@ impl World {
             self.set(volume, block, value | block);
         }
         self.cache.write_end(token, Ok(()));
+        self.answered(volume, first..first + blocks, value);
     }
 
     /// Reads blocks of a volume and checks that the backing device had them meanwhile.
@@ -139,15 +157,20 @@ impl World {
             let mut values = self.read_piece(volume, piece, piece.source);
             if !self.cache.confirm(piece) {
                 values = self.read_piece(volume, piece, Source::Backing);
+                self.cache.was_read(volume, piece.offset, piece.bytes).unwrap();
             }
             let end = self.step();
-            let backing = self.backing();
+            let mut backing = self.backing();
             for (block, value) in values {
-                let history = &backing[volume * BLOCKS as usize + block as usize];
+                let history = &mut backing[volume * BLOCKS as usize + block as usize];
                 let now = history.now();
                 assert!(
                     history.had(value, begun, end),
                     "block {block} of {volume} was read as {value:#x}: it is {now:#x}"
+                );
+                assert!(
+                    history.is_in_order(value, begun, end),
+                    "block {block} of {volume} was read as {value:#x}, and as something later before"
                 );
             }
         }
@@ -204,6 +227,8 @@ impl World {
         let slot = ((offset - data_offset) / FRAGMENT) as u32;
         for (block, bytes) in bytes.chunks_exact(BLOCK as usize).enumerate() {
             self.records.lock().unwrap().assert_slot_unstable(slot);
+            let slots = self.slots.load(Ordering::Relaxed);
+            assert!(u64::from(slot) < slots, "slot {slot} is written to, and the cache has {slots}");
             self.set_flash(offset + block as u64 * BLOCK, value_of(bytes));
         }
     }
@@ -213,6 +238,32 @@ impl World {
         self.read(volume, 0, 1);
         while self.cache.location(volume, 0).is_none() {
             self.work();
+        }
+    }
+
+    /// Has the cache shrink to so many slots, and waits until it has.
+    pub(crate) fn shrink(&self, slots: u64) {
+        self.cache.resize(slots * FRAGMENT).unwrap();
+        while !self.cache.is_resized() {
+            if !self.work() {
+                shuttle::thread::yield_now();
+            }
+        }
+        self.slots.store(slots, Ordering::Relaxed);
+    }
+
+    /// Has the cache grow to so many slots.
+    pub(crate) fn grow(&self, slots: u64) {
+        self.slots.store(slots, Ordering::Relaxed);
+        self.cache.resize(slots * FRAGMENT).unwrap();
+    }
+
+    /// Waits until a volume's fragment, whose population has begun, is in the cache.
+    pub(crate) fn populate_begun(&self, volume: usize) {
+        while self.cache.location(volume, 0).is_none() {
+            if !self.work() {
+                shuttle::thread::yield_now();
+            }
         }
     }
 

@@ -1,8 +1,10 @@
 //! A cache over devices in memory, and requests and jobs that are under way side by side: each a sector at a
 //! time, in any order, as the seed says.
 //!
-//! Invariants checked: a read gets, of each sector, what the backing device had at some moment of the read; a
-//! block that is valid is the same on both devices; the cache's whole-structure rules.
+//! Invariants checked: a read gets, of each sector, what the backing device had at some moment of the read, or
+//! what it had before a write that was not answered then, and nothing older than a read that had ended before;
+//! a block that is valid is the same on both devices, or as before such a write; the cache's whole-structure
+//! rules.
 //!
 //! What devices may do: carry out the sectors of a request, and requests under way at a time, in any order;
 //! refuse a request after some of its sectors (a write leaves each of those as it was or as it was to be; on
@@ -10,7 +12,8 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use mezzanine_fragment::{
-    Cache, Config, DeviceError, Geometry, Job, MapConfig, Next, Piece, Source, Stage, WriteMode, WriteToken,
+    Admission, Cache, Config, DeviceError, Geometry, Job, MapConfig, Next, Piece, Source, Stage, WriteMode,
+    WriteToken,
 };
 use mezzanine_ground::random::Random;
 
@@ -32,7 +35,7 @@ type Change = (usize, u64);
 
 enum Under<'c> {
     Read { volume: usize, begun: u64, pieces: Vec<Piece>, got: Vec<Change>, sectors: Vec<(usize, u64)> },
-    Write { volume: usize, token: WriteToken, left: Vec<Change>, fails: bool },
+    Write { volume: usize, token: WriteToken, left: Vec<Change>, values: Vec<Change>, fails: bool },
     Copy { job: Job<'c>, left: Vec<u64>, fails: bool },
     Fill { job: Job<'c>, left: Vec<usize>, fails: bool },
 }
@@ -61,7 +64,8 @@ pub(crate) fn small(seed: u64) -> Geometry {
     config.shards = 2;
     config.recent_fragments = 5;
     config.population_workers = 1 + (seed % 3) as u32;
-    config.writes_heat = seed % 2 == 0;
+    let counts = seed % 2 == 0;
+    config.admission = Admission { reads: if seed % 9 == 4 { 2 } else { 1 }, writes: counts.into() };
     config.copy_bytes = if seed % 5 == 0 { 8 * 4096 } else { 256 * 4096 };
     config.flights = if seed % 7 == 0 { 1 } else { 64 };
     config.throttle.stages =
@@ -138,6 +142,11 @@ impl<'c> World<'c> {
             let mode = if self.random.chance(1, 4) { WriteMode::Around } else { WriteMode::Through };
             self.cache.set_write_mode(mode);
         }
+        if self.random.chance(1, 300) {
+            let slots = self.random.between(1, 3);
+            let fragment = self.cache.geometry().config().fragment_bytes;
+            self.cache.resize(slots * fragment).expect("it was made for three");
+        }
         let room = self.under_way.len() < 8;
         match self.random.below(10) {
             0..=1 if room => self.read(),
@@ -201,7 +210,7 @@ impl<'c> World<'c> {
         let token = self.cache.write_begin(volume, start * SECTOR, &data).expect("it lies in the volume");
         let left = values.into_iter().enumerate().map(|(at, value)| (start as usize + at, value)).collect();
         let fails = self.fails();
-        self.under_way.push(Under::Write { volume, token, left, fails });
+        self.under_way.push(Under::Write { volume, token, left, values: Vec::new(), fails });
     }
 
     fn discard(&mut self) {
@@ -213,7 +222,7 @@ impl<'c> World<'c> {
             .expect("it lies in the volume");
         let left = (start..start + sectors).map(|sector| (sector as usize, value)).collect();
         let fails = self.fails();
-        self.under_way.push(Under::Write { volume, token, left, fails });
+        self.under_way.push(Under::Write { volume, token, left, values: Vec::new(), fails });
     }
 
     fn job(&mut self) {
@@ -246,6 +255,10 @@ impl<'c> World<'c> {
         self.under_way.push(under);
     }
 
+    fn waits(&self, under: &Under<'c>) -> bool {
+        matches!(under, Under::Write { token, .. } if token.waits_for() > self.cache.marks_durable())
+    }
+
     /// How many of what is left are carried out in this step.
     fn some(&mut self, left: usize) -> usize {
         if self.random.chance(1, 3) { left } else { self.random.between(0, left.min(20) as u64) as usize }
@@ -257,20 +270,24 @@ impl<'c> World<'c> {
         let stops = self.random.chance(1, 3);
         match self.under_way.swap_remove(index) {
             read @ Under::Read { .. } => self.advance_read(read),
-            Under::Write { volume, token, left, fails } if token.waits_for() > self.cache.marks_durable() => {
-                self.under_way.push(Under::Write { volume, token, left, fails });
+            write @ Under::Write { .. } if self.waits(&write) => {
+                self.under_way.push(write);
                 Ok(())
             }
-            Under::Write { volume, token, mut left, fails } => {
+            Under::Write { volume, token, mut left, mut values, fails } => {
                 for _ in 0..self.some(left.len()) {
                     let at = self.random.below(left.len() as u64) as usize;
                     let (sector, value) = left.swap_remove(at);
                     self.backing[volume][sector].set(self.step, value);
+                    values.push((sector, value));
                 }
                 if left.is_empty() || (fails && stops) {
+                    for (sector, value) in values {
+                        self.backing[volume][sector].answered(self.step, value);
+                    }
                     self.cache.write_end(token, if fails { Err(DeviceError) } else { Ok(()) });
                 } else {
-                    self.under_way.push(Under::Write { volume, token, left, fails });
+                    self.under_way.push(Under::Write { volume, token, left, values, fails });
                 }
                 Ok(())
             }
@@ -341,11 +358,11 @@ impl<'c> World<'c> {
         Ok(())
     }
 
-    /// Whether what was read is what the backing device had while it was read.
-    fn judge(&self, volume: usize, begun: u64, got: &[Change]) -> Outcome {
+    /// Whether what was read is what was to be read meanwhile, and nothing older than others have got.
+    fn judge(&mut self, volume: usize, begun: u64, got: &[Change]) -> Outcome {
         for &(sector, value) in got {
-            let history = &self.backing[volume][sector];
-            if !history.had(value, begun, self.step) {
+            let history = &mut self.backing[volume][sector];
+            if !history.had(value, begun, self.step) || !history.is_in_order(value, begun, self.step) {
                 return Err(format!(
                     "step {}: a read since step {begun} got {value:#x} of sector {sector} of volume {volume}, which \
                      has {:#x}",
@@ -359,15 +376,32 @@ impl<'c> World<'c> {
 
     /// Compares all valid blocks with the backing devices.
     pub(crate) fn compare(&self) -> Outcome {
+        let geometry = self.cache.geometry();
+        let is_resized = self.cache.is_resized();
+        let fragment = geometry.config().fragment_bytes;
+        let end = geometry.data_offset() + u64::from(self.cache.slots_limit()) * fragment;
+        let writes_behind = |under: &Under<'_>| match under {
+            Under::Copy { job: Job::WriteBlocks(_) | Job::WriteFragment(_), left, .. } => {
+                left.iter().any(|&sector| sector * SECTOR >= end)
+            }
+            _ => false,
+        };
+        if is_resized && self.under_way.iter().any(writes_behind) {
+            return Err(format!("step {}: something is on its way behind {end}", self.step));
+        }
         for (volume, sectors) in self.backing.iter().enumerate() {
             for block in 0..(sectors.len() as u64).div_ceil(SECTORS_OF_BLOCK) {
                 let Some(at) = self.cache.location(volume, block * 4096) else {
                     continue;
                 };
+                if is_resized && at >= end {
+                    return Err(format!("step {}: something is at {at}, behind {end}", self.step));
+                }
                 for sector in 0..SECTORS_OF_BLOCK {
                     let cached = self.flash[(at / SECTOR + sector) as usize];
-                    let there = sectors.get((block * SECTORS_OF_BLOCK + sector) as usize).map(History::now);
-                    if there != Some(cached) {
+                    let history = sectors.get((block * SECTORS_OF_BLOCK + sector) as usize);
+                    let there = history.map(History::now);
+                    if !history.is_some_and(|history| history.may_be_kept(cached)) {
                         return Err(format!(
                             "step {}: block {block} of volume {volume} is valid and stale: {cached:#x} for {there:#x?}",
                             self.step

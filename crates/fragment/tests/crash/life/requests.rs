@@ -2,7 +2,7 @@
 
 use mezzanine_fragment::{Job, Piece, Source};
 
-use super::{Life, Under};
+use super::{Change, Life, Under};
 use crate::Outcome;
 use crate::devices::HALF;
 
@@ -31,8 +31,9 @@ impl Life<'_, '_> {
             half[..8].copy_from_slice(&value.to_le_bytes());
             left.push((start as usize + at, value));
         }
+        let before = self.before(volume, start..start + halves);
         let token = self.cache.write_begin(volume, start * HALF, &data).unwrap();
-        self.under_way.push(Under::Write { volume, token, left });
+        self.under_way.push(Under::Write { volume, token, left, before });
     }
 
     pub(super) fn discard(&mut self) {
@@ -41,7 +42,14 @@ impl Life<'_, '_> {
         let value = *self.next_value << 8;
         let token = self.cache.discard_begin(volume, start * HALF, halves * HALF).unwrap();
         let left = (start..start + halves).map(|half| (half as usize, value)).collect();
-        self.under_way.push(Under::Write { volume, token, left });
+        let before = self.before(volume, start..start + halves);
+        self.under_way.push(Under::Write { volume, token, left, before });
+    }
+
+    /// What the backing device has of some halves.
+    fn before(&self, volume: usize, halves: std::ops::Range<u64>) -> Vec<Change> {
+        let sectors = self.devices.backing[volume].sectors();
+        halves.map(|half| (half as usize, sectors[half as usize])).collect()
     }
 
     pub(super) fn flush(&mut self) -> Outcome {
@@ -52,15 +60,19 @@ impl Life<'_, '_> {
         Ok(())
     }
 
-    /// Reads at once, and compares: what is being written comes from the backing device.
+    /// Reads at once, and compares.
     pub(super) fn read(&mut self) -> Outcome {
         let (volume, start, halves) = self.place();
         let mut pieces = Vec::new();
         self.cache.read(volume, start * HALF, halves * HALF, &mut pieces).unwrap();
         for piece in &pieces {
-            let Source::Cache(offset) = piece.source else { continue };
+            let Source::Cache(offset) = piece.source else {
+                assert!(self.cache.confirm(piece));
+                continue;
+            };
             if self.random.chance(1, 60) {
                 self.cache.read_failed(piece);
+                self.cache.was_read(volume, piece.offset, piece.bytes).unwrap();
                 continue;
             }
             if self.cache.confirm(piece) {
@@ -73,9 +85,9 @@ impl Life<'_, '_> {
     fn judge(&self, volume: usize, piece: &Piece, offset: u64) -> Outcome {
         for half in 0..piece.bytes / HALF {
             let cached = self.devices.slots.sectors()[self.devices.slot_half(offset + half * HALF)];
-            let there = self.devices.backing[volume].sectors()[(piece.offset / HALF + half) as usize];
-            if cached != there {
-                let at = piece.offset / HALF + half;
+            let at = (piece.offset / HALF + half) as usize;
+            let there = self.devices.backing[volume].sectors()[at];
+            if !self.may_be_read(volume, at, cached) {
                 return Err(format!("half {at} of volume {volume} was read as {cached:#x} for {there:#x}"));
             }
         }

@@ -81,13 +81,13 @@ mod tests {
         }
     }
 
-    /// With 30 % of writes 98 % of the bound is wanted. The fragment cache is at 87 %: blocks that are being
-    /// written are read from the volume until the write has ended and its copy has, and two writes of one
-    /// block at a time leave a hole until the next one.
+    /// With 30 % of writes 98 % of the bound is wanted: reads of what is being written come from the cache
+    /// device, and a second write of a block waits for the first.
     #[test]
-    fn writes_cost_the_fragment_cache_reads_of_what_is_being_written() {
+    fn writes_cost_no_more_than_the_volume_takes_for_them() {
         let bound = run(BlockCache::Nothing, 0.0).whole.iops / 0.3;
         let share = run(BlockCache::Sce(SceSetup::WARM_UP), 0.3).last(0.5).iops / bound;
-        assert!((0.85..=1.0).contains(&share), "{share} of {bound}");
+        println!("{share} of {bound}");
+        assert!((0.98..=1.02).contains(&share), "{share} of {bound}");
     }
 }

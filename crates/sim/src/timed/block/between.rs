@@ -79,6 +79,17 @@ pub(super) trait Between {
     /// Client `who`, who has no other request, makes one: its first round is added to `round`.
     fn begin(&mut self, who: u32, request: Request, now: u64, round: &mut Vec<Ask>);
 
+    /// Whether the request that the client has just made waits for another one: it has no round until
+    /// [`Self::released`] says so.
+    fn is_waiting(&self, _who: u32) -> bool {
+        false
+    }
+
+    /// A client whose request has waited and goes on now: its first round is added to `round`.
+    fn released(&mut self, _round: &mut Vec<Ask>) -> Option<u32> {
+        None
+    }
+
     /// A round of a client's request is complete: adds the next one. Without one it is answered.
     fn go_on(&mut self, who: u32, now: u64, round: &mut Vec<Ask>);
 
@@ -90,6 +101,12 @@ pub(super) trait Between {
 
     /// A round of a job is complete: adds the next one. Without one the job is over.
     fn job_goes_on(&mut self, job: u32, now: u64, round: &mut Vec<Ask>);
+
+    /// Why something went past the cache, was held back or not brought in: names and counts, as far as
+    /// whoever stands between counts such.
+    fn reasons(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 
     /// What was counted.
     fn tally(&self) -> Tally;

@@ -34,7 +34,7 @@ pub use sizing::{SizedRow, SizingOutcome, run_sizing};
 pub use source::BlockLoad;
 pub use station::BlockDevice;
 
-pub use mezzanine_fragment::Stage;
+pub use mezzanine_fragment::{Admission, Stage};
 
 use between::{Between, Nobody};
 use mezzanine_fragment::Cache;
@@ -55,7 +55,8 @@ pub fn run_blocks(setup: &BlockSetup) -> Result<BlockOutcome, Refusal> {
         _ => None,
     };
     let between: Box<dyn Between + '_> = match (&setup.cache, &cache) {
-        (_, Some(cache)) => Box::new(sce::Sce::new(cache, setup.clients)),
+        (BlockCache::Sce(sce), Some(cache)) => Box::new(sce::Sce::new(cache, setup.clients, sce.resize)),
+        (_, Some(_)) => unreachable!("nobody else has such a cache"),
         (BlockCache::Nothing, None) => Box::new(Nobody::new(Device::Backing)),
         (BlockCache::AllFlash, None) => Box::new(Nobody::new(Device::Cache)),
         (_, None) => rivals::new(setup)?,

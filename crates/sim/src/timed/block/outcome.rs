@@ -1,5 +1,7 @@
 //! What came out of a run.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::super::drive::DriveLoad;
@@ -73,6 +75,9 @@ pub struct BlockOutcome {
     pub transactions: Latency,
     /// Bytes of memory that the map takes, as whoever stands between reckons it.
     pub memory_bytes: u64,
+    /// Why something went past the cache, was held back or not brought in, in all of the run: what was
+    /// counted at all. Of the fragment cache alone.
+    pub reasons: BTreeMap<&'static str, u64>,
     #[serde(skip)]
     sums: Vec<Sums>,
 }
@@ -117,7 +122,7 @@ fn between(first: &Sums, last: &Sums) -> BlockInterval {
 
 impl BlockOutcome {
     pub(super) fn of(setup: &BlockSetup, world: World<'_>) -> Self {
-        let memory_bytes = world.memory_bytes();
+        let (memory_bytes, reasons) = (world.memory_bytes(), world.reasons().into_iter().collect());
         let sums = world.series;
         let last = &sums[sums.len() - 1];
         Self {
@@ -127,6 +132,7 @@ impl BlockOutcome {
             requests: Latency::of(&world.requests),
             transactions: Latency::of(&world.transactions),
             memory_bytes,
+            reasons,
             sums,
         }
     }

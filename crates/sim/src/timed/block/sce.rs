@@ -1,7 +1,7 @@
 //! The fragment cache that ships, over hollow devices: its map, its population, its copies and its throttle
 //! are real, and data have no contents.
 
-use mezzanine_fragment::{Cache, Job, Piece, Source, WriteToken};
+use mezzanine_fragment::{Cache, Job, Piece, ReadKind, Source, WriteToken};
 
 use super::between::{Ask, Between, Device, Next, Request, Tally};
 
@@ -16,12 +16,20 @@ enum State {
     /// Pieces that have yet to be confirmed.
     Read(Vec<Piece>),
     Write(WriteToken),
+    /// A write that begins when those of the same blocks have ended.
+    Waiting(Request),
 }
 
 /// The fragment cache between clients and devices.
 pub(super) struct Sce<'c> {
     cache: &'c Cache,
+    /// When it gets another size, in ns.
+    resize: Option<(u64, u64)>,
     requests: Vec<State>,
+    /// When a client's read began that the cache device answers alone.
+    cached_since: Vec<Option<u64>>,
+    /// Clients whose writes wait, in the order of their requests.
+    waiting: Vec<u32>,
     jobs: Vec<Option<Job<'c>>>,
     free: Vec<u32>,
     /// There is no job before this time as long as the cache's [`Cache::work`] is this.
@@ -29,30 +37,58 @@ pub(super) struct Sce<'c> {
 }
 
 impl<'c> Sce<'c> {
-    /// For so many clients.
-    pub(super) fn new(cache: &'c Cache, clients: u32) -> Self {
+    /// For so many clients; after so many seconds of another size.
+    pub(super) fn new(cache: &'c Cache, clients: u32, resize: Option<(u32, u64)>) -> Self {
         let requests = std::iter::repeat_with(State::default).take(clients as usize).collect();
         // Not a number that the cache has counted: there may be a job at once.
-        Self { cache, requests, jobs: Vec::new(), free: Vec::new(), not_before: (u64::MAX, u64::MAX) }
+        let (waiting, cached_since) = (Vec::new(), vec![None; clients as usize]);
+        Self {
+            cache,
+            resize: resize.map(|(seconds, bytes)| (u64::from(seconds) * 1_000_000_000, bytes)),
+            requests,
+            cached_since,
+            waiting,
+            jobs: Vec::new(),
+            free: Vec::new(),
+            not_before: (u64::MAX, u64::MAX),
+        }
+    }
+}
+
+impl Sce<'_> {
+    fn begin_write(&mut self, who: u32, request: Request, round: &mut Vec<Ask>) {
+        let token = self.cache.write_begin_hollow(VOLUME, request.offset, request.bytes);
+        let token = token.expect("sources ask for what lies in the volume");
+        self.requests[who as usize] = State::Write(token);
+        round.push(Ask::write(Device::Backing, request.offset, request.bytes));
+    }
+
+    fn overlaps_write(&self, request: Request) -> bool {
+        let overlaps = self.cache.overlaps_write(VOLUME, request.offset, request.bytes);
+        overlaps.expect("sources ask for what lies in the volume")
     }
 }
 
 impl Between for Sce<'_> {
-    fn begin(&mut self, who: u32, request: Request, _now: u64, round: &mut Vec<Ask>) {
+    fn begin(&mut self, who: u32, request: Request, now: u64, round: &mut Vec<Ask>) {
         let Request { is_write, offset, bytes } = request;
-        let state = &mut self.requests[who as usize];
         if is_write {
-            let token = self.cache.write_begin_hollow(VOLUME, offset, bytes);
-            *state = State::Write(token.expect("sources ask for what lies in the volume"));
-            round.push(Ask::write(Device::Backing, offset, bytes));
+            if self.overlaps_write(request) {
+                self.requests[who as usize] = State::Waiting(request);
+                self.waiting.push(who);
+            } else {
+                self.begin_write(who, request, round);
+            }
             return;
         }
+        let state = &mut self.requests[who as usize];
         let mut pieces = match std::mem::take(state) {
             State::Read(pieces) => pieces,
-            State::None | State::Write(_) => Vec::new(),
+            State::None | State::Write(_) | State::Waiting(_) => Vec::new(),
         };
         let kind = self.cache.read(VOLUME, offset, bytes, &mut pieces);
-        kind.expect("sources ask for what lies in the volume");
+        let kind = kind.expect("sources ask for what lies in the volume");
+        self.cached_since[who as usize] = (kind == ReadKind::Hit).then_some(now);
         round.extend(pieces.iter().map(|piece| match piece.source {
             Source::Backing => Ask::read(Device::Backing, piece.offset, piece.bytes),
             Source::Cache(at) => Ask::read(Device::Cache, at, piece.bytes),
@@ -60,28 +96,55 @@ impl Between for Sce<'_> {
         *state = State::Read(pieces);
     }
 
-    fn go_on(&mut self, who: u32, _now: u64, round: &mut Vec<Ask>) {
+    fn go_on(&mut self, who: u32, now: u64, round: &mut Vec<Ask>) {
+        if let Some(since) = self.cached_since[who as usize].take() {
+            self.cache.cache_read_took(now, now - since);
+        }
         let state = &mut self.requests[who as usize];
         match state {
             State::Read(pieces) => {
-                let gone = pieces.iter().filter(|piece| !self.cache.confirm(piece));
-                round.extend(gone.map(|piece| Ask::read(Device::Backing, piece.offset, piece.bytes)));
-                pieces.clear();
+                // What does not count comes from the backing device, which is confirmed as well.
+                pieces.retain_mut(|piece| {
+                    let is_gone = !self.cache.confirm(piece);
+                    piece.source = Source::Backing;
+                    is_gone
+                });
+                round.extend(pieces.iter().map(|one| Ask::read(Device::Backing, one.offset, one.bytes)));
             }
             State::Write(_) => {
                 if let State::Write(token) = std::mem::take(state) {
                     self.cache.write_end(token, Ok(()));
                 }
             }
-            State::None => unreachable!("client {who} has no request"),
+            State::None | State::Waiting(_) => unreachable!("client {who} has no round"),
         }
     }
 
+    fn is_waiting(&self, who: u32) -> bool {
+        matches!(self.requests[who as usize], State::Waiting(_))
+    }
+
+    fn released(&mut self, round: &mut Vec<Ask>) -> Option<u32> {
+        let request_of = |who: u32| match self.requests[who as usize] {
+            State::Waiting(request) => request,
+            _ => unreachable!("client {who} waits"),
+        };
+        let at = self.waiting.iter().position(|&who| !self.overlaps_write(request_of(who)))?;
+        let request = request_of(self.waiting[at]);
+        let who = self.waiting.remove(at);
+        self.begin_write(who, request, round);
+        Some(who)
+    }
+
     fn may_have_job(&self, now: u64) -> bool {
-        now >= self.not_before.0 || self.cache.work() != self.not_before.1
+        let resizes = self.resize.is_some_and(|(at, _)| now >= at);
+        resizes || now >= self.not_before.0 || self.cache.work() != self.not_before.1
     }
 
     fn next_job(&mut self, now: u64, round: &mut Vec<Ask>) -> Next {
+        if let Some((_, bytes)) = self.resize.take_if(|(at, _)| now >= *at) {
+            self.cache.resize(bytes).expect("the setup has checked it");
+        }
         let work = self.cache.work();
         let mut job = match self.cache.next_job(now) {
             mezzanine_fragment::Next::Job(job) => job,
@@ -120,6 +183,18 @@ impl Between for Sce<'_> {
         let done = self.jobs[job as usize].take().expect("invariant 2: the job is under way");
         self.free.push(job);
         self.cache.done(done, Ok(()));
+    }
+
+    fn reasons(&self) -> Vec<(&'static str, u64)> {
+        let tells = |name: &str| {
+            name == "fragments_shrunk"
+                || name.starts_with("bypass_")
+                || name.ends_with("_yielded")
+                || name.starts_with("misses_")
+        };
+        let mut counted = self.cache.statistics().named();
+        counted.retain(|&(name, count)| count > 0 && tells(name));
+        counted
     }
 
     fn tally(&self) -> Tally {

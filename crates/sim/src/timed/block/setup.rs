@@ -3,7 +3,7 @@
 use super::super::setup::Refusal;
 use super::source::BlockLoad;
 use super::station::BlockDevice;
-use mezzanine_fragment::{Config, Stage, Throttle};
+use mezzanine_fragment::{Admission, Config, Stage, Throttle};
 
 /// What stands between the clients and the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,14 @@ pub struct SceSetup {
     pub writes_through: bool,
     /// How fast it fills.
     pub throttle: [Stage; 3],
+    /// Bytes that may be written to the cache device in a day; 0: no limit.
+    pub write_budget: u64,
+    /// Above what smoothed time of its reads, in microseconds, population and copies yield; 0: never.
+    pub yield_us: u64,
+    /// Which misses make a fragment a candidate.
+    pub admission: Admission,
+    /// After so many seconds the cache has so many bytes for fragments, at most those that it begins with.
+    pub resize: Option<(u32, u64)>,
 }
 
 impl SceSetup {
@@ -82,6 +90,10 @@ impl SceSetup {
             Stage { workers: 4, miss_percent: 15, free_percent: 0, period_ms: 100 },
             Stage { workers: 1, miss_percent: 0, free_percent: 0, period_ms: 500 },
         ],
+        write_budget: 0,
+        yield_us: 0,
+        admission: Admission { reads: 1, writes: 0 },
+        resize: None,
     };
 
     /// The paper's, but that four workers go on until 2 % of the reads miss, and the last rests for a fifth
@@ -212,6 +224,9 @@ impl BlockSetup {
             let reason = format!("the device has {} bytes, and {bytes} are asked of it", device.capacity());
             Err(Refusal::new(parameter, reason, "use a larger device"))
         };
+        if let BlockCache::Sce(SceSetup { resize: Some((_, bytes)), fragment_bytes, .. }) = self.cache {
+            range("resize", bytes as f64, fragment_bytes as f64, self.cache_bytes as f64)?;
+        }
         match self.cache {
             BlockCache::Nothing => fits("backing", &self.backing, self.volume_bytes),
             BlockCache::AllFlash => fits("cache_device", &self.cache_device, self.volume_bytes),
@@ -234,6 +249,9 @@ impl BlockSetup {
         let mut config = Config::new(self.cache_bytes, &[self.volume_bytes]);
         config.fragment_bytes = sce.fragment_bytes;
         config.throttle = Throttle { stages: sce.throttle, ..config.throttle };
+        config.write_budget = sce.write_budget;
+        config.yield_us = sce.yield_us;
+        config.admission = sce.admission;
         if !sce.writes_through {
             config.write_mode = mezzanine_fragment::WriteMode::Around;
         }

@@ -47,13 +47,17 @@ pub fn run_sizing(setup: &BlockSetup) -> Result<SizingOutcome, Refusal> {
         let reason = format!("'{}' cannot say how it would do at other sizes", setup.cache.name());
         return Err(Refusal::new("cache", reason, "use sce"));
     };
+    if sce.resize.is_some() {
+        let reason = "what a cache says of other sizes is said for one size of its own".to_owned();
+        return Err(Refusal::new("resize", reason, "leave one of the two out"));
+    }
     let geometry = setup.sce_config(&sce).geometry()?;
     let sizing = SizingConfig {
         window_seconds: ((setup.seconds / 3.0).floor() as u64).max(1),
         ..SizingConfig::of(&geometry)
     };
     let cache = Cache::heap(geometry.clone()).with_sizing(Sizing::new(&geometry, &sizing)?);
-    let mut world = World::new(setup, Box::new(Sce::new(&cache, setup.clients)))?;
+    let mut world = World::new(setup, Box::new(Sce::new(&cache, setup.clients, None)))?;
     world.run();
     world.check();
     drop(world);

@@ -60,6 +60,64 @@ fn a_cache_that_is_too_small_still_keeps_its_rules() {
     }
 }
 
+/// A run with some of the fragment cache's options beside one without.
+fn with(setup: &BlockSetup, change: impl Fn(&mut SceSetup)) -> [BlockOutcome; 2] {
+    let mut sce = SceSetup::PUBLISHED;
+    let without = run_blocks(&BlockSetup { cache: BlockCache::Sce(sce), ..setup.clone() }).unwrap();
+    change(&mut sce);
+    [without, run_blocks(&BlockSetup { cache: BlockCache::Sce(sce), ..setup.clone() }).unwrap()]
+}
+
+#[test]
+fn a_budget_of_bytes_written_is_kept_and_what_it_refuses_is_counted() {
+    let setup = BlockSetup { write_share: 0.3, ..short(BlockCache::Nothing) };
+    let [without, with] = with(&setup, |sce| sce.write_budget = 64 << 20);
+    let written = with.whole.cache_written_mib;
+    // A quarter at once, and what comes in of the rest within 20 s.
+    assert!((14.0..=16.1).contains(&written), "{written} MiB of a budget of 64 a day");
+    assert!(without.whole.cache_written_mib > 2.0 * written);
+    assert!(with.reasons["bypass_write_budget"] > 0 && with.reasons["bypass_population_budget"] > 0);
+    assert!(!without.reasons.contains_key("bypass_write_budget"), "{:?}", without.reasons);
+}
+
+/// A cache device that does one thing at a time, and a fragment takes it 2 ms.
+#[test]
+fn what_yields_leaves_reads_of_the_cache_device_their_time() {
+    let setup = BlockSetup {
+        cache_device: BlockDevice::Flat { latency_us: 80.0, depth: 1, mb_per_s: Some(500.0) },
+        backing: BlockDevice::Flat { latency_us: 200.0, depth: 32, mb_per_s: None },
+        load: BlockLoad::Regions { bytes: 1 << 20, exponent: 0.9, turnover: 50_000 },
+        volume_bytes: 256 << 20,
+        cache_bytes: 64 << 20,
+        clients: 4,
+        ..short(BlockCache::Nothing)
+    };
+    let [without, with] = with(&setup, |sce| sce.yield_us = 150);
+    println!("{:?}\n{:?}\n{:?}", without.whole, with.whole, with.reasons);
+    println!("{:?}\n{:?}", without.requests, with.requests);
+    assert!(with.reasons["populations_yielded"] > 0, "{:?}", with.reasons);
+    assert!(with.whole.populated_mib > 10.0, "nothing waits for good: {:?}", with.whole);
+    assert!(with.requests.p99_us < without.requests.p99_us, "{:?}, {:?}", with.requests, without.requests);
+}
+
+#[test]
+fn a_cache_that_shrinks_goes_on_with_less() {
+    let setup = BlockSetup { interval_seconds: 5.0, write_share: 0.1, ..short(BlockCache::Nothing) };
+    let [without, with] = with(&setup, |sce| sce.resize = Some((10, 8 << 20)));
+    let hits = |outcome: &BlockOutcome, number: usize| outcome.series[number].read_hit_percent;
+    assert_eq!(hits(&without, 1), hits(&with, 1), "until then they are the same");
+    assert!(hits(&without, 3) > 99.0 && (10.0..90.0).contains(&hits(&with, 3)), "{:?}", with.series);
+    assert_eq!(with.reasons["fragments_shrunk"], 24, "of 32 fragments");
+}
+
+#[test]
+fn reads_and_writes_are_admitted_apart_from_each_other() {
+    let setup = BlockSetup { write_share: 1.0, ..short(BlockCache::Nothing) };
+    let [without, with] = with(&setup, |sce| sce.admission.writes = 4);
+    assert!(without.whole.populated_mib == 0.0 && with.whole.populated_mib > 10.0, "{:?}", with.whole);
+    assert!(without.reasons["misses_of_writes"] > 0 && with.reasons["misses_too_few"] > 0);
+}
+
 #[test]
 fn parameters_that_cannot_be_are_named() {
     let refused = |setup: BlockSetup| run_blocks(&setup).unwrap_err().to_string();

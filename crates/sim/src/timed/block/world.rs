@@ -133,6 +133,9 @@ impl<'s> World<'s> {
                 }
                 Event::Interval => self.end_interval(now),
             }
+            while let Some(who) = self.between.released(&mut self.round) {
+                self.go_on_with(who, now);
+            }
             self.look_for_jobs(now);
         }
     }
@@ -140,6 +143,11 @@ impl<'s> World<'s> {
     /// The rules of whoever stands between.
     pub(super) fn check(&self) {
         self.between.check();
+    }
+
+    /// Why something went past the cache.
+    pub(super) fn reasons(&self) -> Vec<(&'static str, u64)> {
+        self.between.reasons()
     }
 
     /// Bytes of memory that the map takes.
@@ -173,7 +181,9 @@ impl<'s> World<'s> {
         assert_eq!(client.under_way, 0, "invariant 1: a client has one request");
         client.request_began = now;
         self.between.begin(who, request, now, &mut self.round);
-        self.go_on_with(who, now);
+        if !self.between.is_waiting(who) {
+            self.go_on_with(who, now);
+        }
     }
 
     /// Enters a client's round; without one the request is answered.
