@@ -224,8 +224,12 @@ impl Ssd {
                 }
                 *word = frame.target;
                 ftl.give_up(frame.before);
+                let free_from = words.free_from.max(frame.done_at);
                 if let Some(record) = &mut ftl.record {
-                    record.named(logical, frame.target, frame.done_at);
+                    // In order: a map without a journal has it when all before it is in flash.
+                    let ready_at =
+                        if self.keeps_order && record.keeps_map() { free_from } else { frame.done_at };
+                    record.named(logical, frame.target, ready_at);
                 }
             }
             if let Some(record) = &mut ftl.record {
@@ -270,7 +274,10 @@ impl Ssd {
         ftl.journal.dirty += 1;
         if let Some(record) = &mut ftl.record {
             // What gets into flash before then is there until then.
-            for (target, done_at) in targets.into_iter().rev().filter(|(target, _)| *target != 0) {
+            let is_left_out = self.keeps_order && record.keeps_map();
+            let is_named = |target: u32| target != 0 && !is_left_out;
+            targets.retain(|(target, _)| is_named(*target));
+            for (target, done_at) in targets.into_iter().rev() {
                 record.named(logical, target, done_at);
             }
             record.discarded(logical, now);

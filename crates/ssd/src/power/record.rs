@@ -38,6 +38,11 @@ impl Recorder {
         self.version = version;
     }
 
+    /// Whether there is no journal, and the map is kept by itself.
+    pub(crate) fn keeps_map(&self) -> bool {
+        self.keeps_map
+    }
+
     /// Forgets what no cut from `now` on can undo.
     pub(crate) fn settle(&mut self, now: u64) {
         self.changes.retain(|change| change.ends > now);
