@@ -94,7 +94,8 @@ impl Config {
 
     fn geometry_with(&self, data: bool) -> Result<Geometry, ConfigError> {
         self.check()?;
-        let slots = self.cache_bytes.saturating_sub(self.data_offset) / self.fragment_bytes;
+        let slots =
+            self.with_records(self.cache_bytes.saturating_sub(self.data_offset) / self.fragment_bytes);
         if slots == 0 {
             let least = self.data_offset.saturating_add(self.fragment_bytes);
             let reason = format!("{} bytes have no room for a fragment", self.cache_bytes);
@@ -129,6 +130,15 @@ impl Config {
 }
 
 impl Config {
+    /// So many slots, or one fewer if the last would have needed one more block of the map than there is: the
+    /// layout of a cache device leaves it out, and its place empty.
+    fn with_records(&self, slots: u64) -> u64 {
+        let Some(map) = &self.map else { return slots };
+        let blocks = self.data_offset.saturating_sub(map.offset) / MAP_BLOCK_BYTES;
+        let records = blocks * (MAP_BLOCK_BYTES / record_bytes(self.fragment_bytes));
+        if slots == records + 1 { records } else { slots }
+    }
+
     /// Whether the map of so many slots ends before the first of them.
     fn check_map(&self, slots: u64) -> Result<(), ConfigError> {
         let Some(map) = &self.map else {

@@ -96,11 +96,21 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::format::Superblock;
 
     #[test]
     fn nothing_overlaps_and_no_slot_more_has_room() {
         for fragment_bytes in (17..=23).map(|bits| 1u64 << bits) {
-            for cache_bytes in [9 << 20, 10 << 20, (64 << 20) + 4096, 1 << 30, (1 << 40) - 1, 16 << 40] {
+            for cache_bytes in [
+                9 << 20,
+                10 << 20,
+                (64 << 20) + 4096,
+                1 << 30,
+                1537 << 20,
+                8194 << 20,
+                (1 << 40) - 1,
+                16 << 40,
+            ] {
                 let Ok(layout) = DeviceLayout::new(cache_bytes, fragment_bytes) else {
                     assert!(cache_bytes < (2 << 20) + fragment_bytes);
                     continue;
@@ -108,6 +118,11 @@ mod tests {
                 assert!(layout.map_offset + layout.map_bytes <= layout.data_offset);
                 assert!(layout.end() <= cache_bytes);
                 assert!(layout.slots * layout.record_bytes() <= layout.map_bytes);
+                let mut config = Superblock::new([1; 16], cache_bytes, fragment_bytes).unwrap().config();
+                config.volumes = vec![1 << 30];
+                config.map.as_mut().unwrap().volume_numbers = vec![1];
+                let slots = config.geometry_without_data().unwrap().slots();
+                assert_eq!(u64::from(slots), layout.slots, "{layout:?}");
                 let more = DeviceLayout::with_slots(cache_bytes, fragment_bytes, layout.slots + 1);
                 assert!(more.end() > cache_bytes, "{layout:?}");
             }
