@@ -1,4 +1,5 @@
-//! `mezz tier` on tiers in older versions of the format: they are looked at and drained, and not formatted over.
+//! `mezz tier` on tiers in older versions of the format: they are looked at and drained, and not formatted
+//! over.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use mezzanine_ground::lock::{Sleeping, sleep_by};
 
-/// Has this process's threads sleep, from now on, while they wait for a lock of a region. Hosts call it before
-/// they use one; all that share a region should.
+/// Has this process's threads sleep, from now on, while they wait for a lock of a region. Hosts call it
+/// before they use one; all that share a region should.
 pub fn sleep_at_locks() {
     sleep_by(Sleeping { sleep, wake });
 }

@@ -354,14 +354,14 @@ mezzanine_ground::planted_bugs! {
         FlushCoversLaterSegment,
         /// The slot of a metadata segment is used again before a durable front has passed what it stands for.
         SegmentSlotReused,
-        /// A tier that was formatted in an older version of the format has its metadata segments where this build
-        /// would lay them out: it is to be drained, and what it holds is not found.
+        /// A tier that was formatted in an older version of the format has its metadata segments where this
+        /// build would lay them out: it is to be drained, and what it holds is not found.
         OlderLayoutForgotten,
-        /// The records of metadata segments are read one after the other. Nothing is lost, but a recovery waits
-        /// for each of them.
+        /// The records of metadata segments are read one after the other. Nothing is lost, but a recovery
+        /// waits for each of them.
         SegmentsReadAlone,
-        /// Every metadata segment takes along the reference bits of the same frames. Nothing is lost but second
-        /// chances after a crash.
+        /// Every metadata segment takes along the reference bits of the same frames. Nothing is lost but
+        /// second chances after a crash.
         ReferencesOfOneShare,
         /// Groups are opened, and the front rests, though full metadata segments will find no slot. Nothing
         /// is lost, but the tier may come to a halt.

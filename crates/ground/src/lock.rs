@@ -7,13 +7,13 @@
 //! away and taken again.
 //!
 //! A panic inside a critical section poisons the lock: the region can no longer be trusted and is built anew.
-//! So does whoever finds that a process has died inside one ([`RegionLock::poison`]). Whoever waits for a poisoned
-//! lock panics; poison is never washed off.
+//! So does whoever finds that a process has died inside one ([`RegionLock::poison`]). Whoever waits for a
+//! poisoned lock panics; poison is never washed off.
 //!
-//! 1. While somebody sleeps, or is about to, the word has the mark [`SLEEPERS`], or is free and a wake-up is
+//! 1. While somebody sleeps, or is about to, the word has the mark `SLEEPERS`, or is free and a wake-up is
 //!    under way, or is poisoned and all are being woken. Who has slept takes the lock with the mark, as he
 //!    cannot know whether others sleep.
-//! 2. A sleep has an end ([`SLEEP`]): a process may die between giving the lock back and the wake-up.
+//! 2. A sleep has an end (`SLEEP`): a process may die between giving the lock back and the wake-up.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32 as FutexWord, Ordering};

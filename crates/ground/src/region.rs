@@ -123,8 +123,8 @@ unsafe impl Shared for PageWord {}
 struct PageWord(PlainU64);
 
 /// Declares a type [`Shared`], as unsafe as to implement that by hand: the type is `repr(C)`, at most
-/// 64-aligned and made of `Word`, `StateWord`, the atomics of [`crate::interleave`] and `RegionLock` only, all
-/// of which are valid when zero.
+/// 64-aligned and made of `Word`, `StateWord`, the atomics of [`crate::interleave`] and `RegionLock` only,
+/// all of which are valid when zero.
 #[macro_export]
 macro_rules! shared {
     ($($type:ty),+) => {

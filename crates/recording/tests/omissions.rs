@@ -191,8 +191,8 @@ fn a_block_that_is_rewritten_is_explained() {
     assert!(broken > 100, "{broken} cuts break it");
 }
 
-/// A write that trusts in one that nobody has asked for yet: found where it is there although it was under way,
-/// as little as where it was answered, nothing had to be lost for it.
+/// A write that trusts in one that nobody has asked for yet: found where it is there although it was under
+/// way, as little as where it was answered, nothing had to be lost for it.
 #[test]
 fn what_is_trusted_in_before_it_is_written_is_named() {
     use mezzanine_device::{Device, MemoryDevice};

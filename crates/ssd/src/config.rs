@@ -411,9 +411,9 @@ impl SsdConfig {
     /// that are dumped themselves. Each unit has one at most.
     ///
     /// Beside the [`FtlConfig::dirty_entries_max`] that are counted when programs begin, there are those that
-    /// fill the next page of the journal, and those that planes have still to do by then: a buffer may be given to planes at once, and each unit of it has
-    /// collection move no more than a block without a page. Whole blocks are collected as many as it takes,
-    /// so there all entries may have changed.
+    /// fill the next page of the journal, and those that planes have still to do by then: a buffer may be
+    /// given to planes at once, and each unit of it has collection move no more than a block without a page.
+    /// Whole blocks are collected as many as it takes, so there all entries may have changed.
     fn changed_entries_max(&self) -> u64 {
         let logical = self.capacity_bytes / u64::from(self.geometry.unit_bytes.max(1));
         if !self.ftl.journal {

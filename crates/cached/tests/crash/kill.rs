@@ -75,7 +75,8 @@ fn a_process_that_is_killed_leaves_a_warm_cache() {
     life::make(&*devices(&folder).flash);
     let mut random = Random::new(3);
     let (mut warm, mut unstable, mut number) = (Vec::new(), 0, 0);
-    // How many settle between two kills is a matter of how fast the machine is, and most are written to again.
+    // How many settle between two kills is a matter of how fast the machine is, and most are written to
+    // again.
     let enough = |warm: &[u64], unstable: u64| warm.iter().sum::<u64>() > KILLS / 2 && unstable > 0;
     while number < KILLS || !enough(&warm, unstable) && number < 20 * KILLS {
         number += 1;

@@ -43,8 +43,8 @@ impl CacheDevice {
         self.write()
     }
 
-    /// Notes durably that all is as it was before it was opened: nobody has been let in. What was written last
-    /// may be in both places, in one or in none.
+    /// Notes durably that all is as it was before it was opened: nobody has been let in. What was written
+    /// last may be in both places, in one or in none.
     pub(super) fn note_nothing_done(&mut self) -> Result<(), Failure> {
         let found = read_superblocks(&*self.device)
             .map_err(|error| Failure::refused(self.path.display(), error).next("check the device"))?;

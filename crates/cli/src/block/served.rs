@@ -58,8 +58,8 @@ pub(super) struct CacheFacts {
 pub(super) struct Detached {
     /// Blocks whose copies did not get to the cache device in time; the volumes' own devices have them.
     pub(super) copies_left: u64,
-    /// Writes and discards that waited for the cache device until the time was over: they failed, and were not
-    /// written.
+    /// Writes and discards that waited for the cache device until the time was over: they failed, and were
+    /// not written.
     pub(super) writes_failed: u64,
     /// All of the cache was recorded, and the volumes are noted as detached.
     pub(super) is_whole: bool,

@@ -80,7 +80,8 @@ impl Place {
         attached
     }
 
-    /// Attaches the cache as the file `file`; none, with the reason on standard output, where there is no FUSE.
+    /// Attaches the cache as the file `file`; none, with the reason on standard output, where there is no
+    /// FUSE.
     pub(crate) fn show(&self, arguments: &[&str]) -> Option<Attached> {
         let mut command = self.command(&["attach", "--json", "cache", "--backing", "disk", "--fuse", "file"]);
         let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,7 +1,7 @@
 //! How much room a metadata segment of the queue has, and of how many frames it takes the reference bits.
 //!
-//! Both follow from `segment_frames` alone, so what the segments take for each frame is the same at every size:
-//! 72 bytes for records and 1 for reference bits, and a handful of spare segments besides.
+//! Both follow from `segment_frames` alone, so what the segments take for each frame is the same at every
+//! size: 72 bytes for records and 1 for reference bits, and a handful of spare segments besides.
 
 /// Segments that take a page's reference bit along while the queue goes round once.
 const TIMES_A_ROUND: u64 = 8;
@@ -64,8 +64,8 @@ mod tests {
 
     use crate::config::TierConfig;
 
-    /// From a million frames up metadata segments are at most 1 % of flash with pages of 8 KiB, and 2 % with pages
-    /// of 4 KiB, and the larger the tier, the less.
+    /// From a million frames up metadata segments are at most 1 % of flash with pages of 8 KiB, and 2 % with
+    /// pages of 4 KiB, and the larger the tier, the less.
     #[test]
     fn segments_take_the_same_for_each_page_at_every_size() {
         for (page_size, most) in [(4096, 0.02), (8192, 0.01)] {

@@ -35,7 +35,8 @@ use crate::planted::{self, Bug};
 
 /// The version of the on-flash format that this build writes. Version 1 had fewer slots for metadata
 /// segments, so that frames began elsewhere; version 2 had no nonces, and no marks in the table of a volume's
-/// files; in version 3 metadata segments had more room, and reference bits of more frames the larger the queue.
+/// files; in version 3 metadata segments had more room, and reference bits of more frames the larger the
+/// queue.
 pub const FORMAT_VERSION: u32 = 4;
 /// The oldest version that this build reads, to drain the tier.
 pub const FORMAT_VERSION_DRAINED: u32 = 2;

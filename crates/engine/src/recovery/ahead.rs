@@ -1,7 +1,7 @@
 //! What recovery will ask for is read together, as far as it can be told: the next groups lie where full ones
-//! would, or, where syncs have ended them early, close by; the metadata segments each in its slot, headers first,
-//! and then their records, some segments at a time. A device
-//! answers many reads at once nearly as fast as one, and a long read nearly as fast as a short one.
+//! would, or, where syncs have ended them early, close by; the metadata segments each in its slot, headers
+//! first, and then their records, some segments at a time. A device answers many reads at once nearly as fast
+//! as one, and a long read nearly as fast as a short one.
 //!
 //! Reading ahead decides nothing. A read that is asked for finds the bytes here or goes to the device, once
 //! each: what is read again, since it was wrong, does. Of what could not be read nothing is kept, so whoever
@@ -86,8 +86,8 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Of these segments so many that are read together, each with one request: the first, and more as long as
-    /// they are not too many bytes.
+    /// Of these segments so many that are read together, each with one request: the first, and more as long
+    /// as they are not too many bytes.
     pub(super) fn together<'h>(&self, segments: &'h [SegmentHeader]) -> &'h [SegmentHeader] {
         if planted::is(Bug::SegmentsReadAlone) {
             return &segments[..1];

@@ -1,10 +1,10 @@
 //! A cache over devices in memory, and requests and jobs that are under way side by side: each a sector at a
 //! time, in any order, as the seed says.
 //!
-//! Invariants checked: a read gets, of each sector, what the backing device had at some moment of the read, or
-//! what it had before a write that was not answered then, and nothing older than a read that had ended before;
-//! a block that is valid is the same on both devices, or as before such a write; the cache's whole-structure
-//! rules.
+//! Invariants checked: a read gets, of each sector, what the backing device had at some moment of the read,
+//! or what it had before a write that was not answered then, and nothing older than a read that had ended
+//! before; a block that is valid is the same on both devices, or as before such a write; the cache's
+//! whole-structure rules.
 //!
 //! What devices may do: carry out the sectors of a request, and requests under way at a time, in any order;
 //! refuse a request after some of its sectors (a write leaves each of those as it was or as it was to be; on

@@ -100,9 +100,9 @@ impl Ftl<'_> {
         true
     }
 
-    /// Whether a plane that has no erased block can collect the one with the fewest valid units: what is moved
-    /// has to fit in the block that is open for that, and, where writes go there as well, leave them a page
-    /// (T3).
+    /// Whether a plane that has no erased block can collect the one with the fewest valid units: what is
+    /// moved has to fit in the block that is open for that, and, where writes go there as well, leave them a
+    /// page (T3).
     pub(super) fn has_place_for_moves(&self, plane: u32) -> bool {
         let Some(fewest) = self.array.fewest_valid_now(plane) else { return false };
         let valid = self.array.valid(fewest);
