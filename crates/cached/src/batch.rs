@@ -53,7 +53,12 @@ impl Shared {
         }
         // Nobody was told before of the marks that they need, so that they are those of one commit.
         self.offer_work();
-        for left in self.read_cached(wanted) {
+        let (reading, reads) = (Instant::now(), !wanted.is_empty());
+        let all_left = self.read_cached(wanted);
+        if reads && all_left.is_empty() {
+            self.cache_was_read(reading);
+        }
+        for left in all_left {
             let served = &mut done.served[left.request];
             *served = if *served == Some(Served::Cache) { Some(Served::Both) } else { *served };
             backing.push((left.request, Request::Read { offset: left.offset, buf: left.buf }));

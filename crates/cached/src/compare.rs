@@ -230,6 +230,8 @@ impl Shared {
         self.backing(volume).read_at(backing, offset)?;
         Ok(match read {
             _ if self.cache.location(volume, offset) != Some(at) => Look::Moved,
+            // While a block is written the backing device may have what the cache has not yet.
+            _ if self.cache.overlaps_write(volume, offset, BLOCK_BYTES).unwrap_or(true) => Look::Moved,
             Err(_) => Look::Unreadable,
             Ok(()) if cached[..] == backing[..] => Look::Same,
             Ok(()) => Look::Differs(at),

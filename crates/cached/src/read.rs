@@ -44,7 +44,11 @@ impl Shared {
             _ => self.read_pieces(volume, &pieces, buf),
         });
         PIECES.set(pieces);
-        self.has_served(volume, served?, buf.len(), since);
+        let served = served?;
+        if matches!(served, Served::Cache) {
+            self.cache_was_read(since);
+        }
+        self.has_served(volume, served, buf.len(), since);
         Ok(())
     }
 

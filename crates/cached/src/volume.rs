@@ -165,10 +165,13 @@ impl Shared {
             add(moved, bytes as u64);
         }
         self.latencies.record(served, since);
-        let engine = &self.cache;
-        if matches!(served, Served::Cache) && engine.yield_us() > 0 {
+    }
+
+    /// The cache device alone was read since then.
+    pub(crate) fn cache_was_read(&self, since: Instant) {
+        if self.cache.yield_us() > 0 {
             let took = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            engine.cache_read_took(self.now(), took);
+            self.cache.cache_read_took(self.now(), took);
         }
     }
 

@@ -109,7 +109,8 @@
 //!     with any read of it that the backing device has served, before the guest has that. So no read that
 //!     begins after one which may have got the new contents gets the old ones.
 //! 15. *Budget.* In any 24 hours no more bytes are written to the cache device than the budget says, but for
-//!     blocks of the map: those are charged, and never refused.
+//!     blocks of the map, which are charged and never refused; and for populations that began before, a
+//!     fragment of each worker at most: what they write is charged when they begin.
 //! 16. *Yielding.* Copies and populations go on, if slowly, however slow reads of the cache device are.
 //! 17. *Size.* A fragment comes in only below the limit of the cache's size. When it is resized, nothing lies
 //!     behind that, and nothing is on its way there.

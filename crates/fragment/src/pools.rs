@@ -153,6 +153,7 @@ impl LockedPools<'_> {
             self.pools.withdrawn_last.set(None);
             self.pools.withdrawn.set(0);
         }
+        self.keep_half();
     }
 
     /// Takes all slots, each of which is given back by itself.
@@ -185,7 +186,12 @@ impl LockedPools<'_> {
         }
         self.pools.retired_last.set(Some(slot.0));
         self.pools.retired_slots.raise(1);
-        if self.pools.retired_slots() > self.cache.geometry.slots() / 2 {
+        self.keep_half();
+    }
+
+    /// Of the slots within the limit half are retired at most.
+    fn keep_half(&self) {
+        while self.pools.retired_slots() > self.pools.limit(self.cache.geometry.slots()) / 2 {
             self.reinstate_slot();
         }
     }

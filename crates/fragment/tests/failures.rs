@@ -68,6 +68,25 @@ fn half_of_the_slots_are_retired_at_most() {
     assert_eq!(host.statistics().slots_used, 1);
 }
 
+/// Nor of a cache that was made smaller, whenever they were retired: it fills again, too.
+#[test]
+fn half_of_the_slots_of_a_smaller_cache_are_retired_at_most() {
+    for retired_before in [true, false] {
+        let mut host = Host::new(&small(8, &[8]));
+        if retired_before {
+            run(&mut host, 40, |_| true);
+            assert_eq!(host.statistics().slots_retired, 4);
+        }
+        host.cache.resize(4 * FRAGMENT).unwrap();
+        run(&mut host, 40, |_| true);
+        assert!(host.cache.is_resized());
+        let found = host.statistics();
+        assert!(found.slots_used == 0 && found.slots_retired <= 2, "{found:?}");
+        run(&mut host, 40, |_| false);
+        assert!(host.statistics().slots_used >= 2, "{:?}", host.statistics());
+    }
+}
+
 /// What is left of a fragment that the cache device does not give back is nothing: its slot is of use to
 /// others.
 #[test]

@@ -19,6 +19,8 @@ use crate::output;
 
 /// How much longer than the end has time a request may be in a device that does not give it back.
 const DEVICE_WITHIN: Duration = Duration::from_secs(5);
+/// And a mark, which takes a flush of the cache device.
+const MARK_WITHIN: Duration = Duration::from_secs(1);
 
 /// Finishes what is under way, makes durable what was written, and notes that the volumes are detached.
 pub(super) fn end(
@@ -75,19 +77,22 @@ fn disconnect(attachment: &Attachment) -> Result<(), Vec<DeviceError>> {
     server.map_or(Ok(()), Server::shutdown)
 }
 
-/// Does something that waits for requests under way. Those that wait for a mark fail when the end has no time
-/// left: they would wait for as long as the voucher cannot be revoked.
+/// Does something that waits for requests under way. Those that wait for a mark fail a second after the end
+/// has no time left: they would wait for as long as the voucher cannot be revoked.
 fn with_an_end_of_waits<T>(ending: &Ending, cache: Option<&BlockCache>, waits: impl FnOnce() -> T) -> T {
     let Some(cache) = cache else { return waits() };
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let mut over: Option<Instant> = None;
             while !is_done.load(Ordering::Acquire) {
                 if IS_INTERRUPTED.load(Ordering::Acquire) {
                     ending.want(SIGNAL_WITHIN);
                 }
                 // Somebody may have less patience than who began it.
-                if ending.left().is_zero() {
+                if !ending.left().is_zero() {
+                    over = None;
+                } else if over.get_or_insert_with(Instant::now).elapsed() >= MARK_WITHIN {
                     return cache.end_waits();
                 }
                 std::thread::sleep(LOOK_EVERY);
