@@ -163,13 +163,16 @@ pub fn finish_all_but(device: &dyn Device, kept: Option<u64>, end: u64) -> Resul
     )
 }
 
-/// Resets all zones that are written in part, whose contents nobody needs, where the device limits how many
-/// there are.
+/// Resets the zones before byte `end` that are written in part, whose contents nobody needs, and finishes
+/// those behind, whose contents may be somebody's, where the device limits how many there are.
 ///
 /// # Errors
 /// The first of the device.
-pub fn reset_active(device: &dyn Device) -> Result<(), DeviceError> {
-    each_active(device, u64::MAX, |zone| device.reset_zone(zone.start))
+pub fn reset_active(device: &dyn Device, end: u64) -> Result<(), DeviceError> {
+    each_active(device, u64::MAX, |zone| match zone.start < end {
+        true => device.reset_zone(zone.start),
+        false => device.finish_zone(zone.start),
+    })
 }
 
 fn each_active(

@@ -366,6 +366,10 @@ mezzanine_ground::planted_bugs! {
         /// Groups are opened, and the front rests, though full metadata segments will find no slot. Nothing
         /// is lost, but the tier may come to a halt.
         SegmentsUncounted,
+        /// A group is opened only if there are segments for all that staging memory can hold, also when it
+        /// holds nothing: those that carry the front then find none, and no segment becomes free. Nothing is
+        /// lost, but the tier comes to a halt. It was so once.
+        SegmentsForEmptyStaging,
         /// Where pages are written in place: the front does not move for the homes of pages that were
         /// invalidated in memory alone. Nothing is lost, but the tier comes to a halt if there are no others.
         /// It was so once.

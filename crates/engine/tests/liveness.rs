@@ -35,7 +35,11 @@ struct Mix {
 
 /// Offers and invalidates pages; whether room was made each time that there was none.
 fn goes_on(design: Design, seed: u64, mix: Mix, operations: u64) -> bool {
-    let mut host = Host::new(&small_tier(design), seed);
+    goes_on_in(&small_tier(design), seed, mix, operations)
+}
+
+fn goes_on_in(config: &TierConfig, seed: u64, mix: Mix, operations: u64) -> bool {
+    let mut host = Host::new(config, seed);
     for _ in 0..operations {
         let id = PageId::volume(1, host.random(PAGES));
         if host.random(mix.offers) == 0 {
@@ -89,6 +93,33 @@ fn without_counting_segments_they_do() {
         set(None);
         assert!(!all, "{design} goes on without its segments being counted");
     }
+}
+
+/// Staging memory that takes many segments, and segments that take many groups.
+fn of_many_groups(design: Design) -> impl Iterator<Item = TierConfig> {
+    let shapes = [(6, 12, 600), (16, 40, 600), (8, 64, 512), (16, 128, 1024)];
+    shapes.into_iter().map(move |(staging_groups, segment_frames, frames)| TierConfig {
+        staging_groups,
+        segment_frames,
+        ..TierConfig { frames, ..small_tier(design) }
+    })
+}
+
+/// Once a tier halted when staging memory had been full of tombstones: for a group that carries the front it
+/// wanted segments for as many groups again.
+#[test]
+fn a_staging_memory_of_many_segments_never_brings_a_tier_to_a_halt() {
+    let mixes = || mixes().filter(|mix| mix.syncs == 100_000);
+    for config in of_many_groups(Design::FaceGsc) {
+        for mix in mixes() {
+            assert!(goes_on_in(&config, 1, mix, 8000), "{config:?} has come to a halt with {mix:?}");
+        }
+    }
+    set(Some(Bug::SegmentsForEmptyStaging));
+    let all =
+        of_many_groups(Design::FaceGsc).all(|config| mixes().all(|mix| goes_on_in(&config, 1, mix, 8000)));
+    set(None);
+    assert!(!all, "it goes on although it wants segments for an empty staging memory");
 }
 
 /// A tier of this design that takes dirty pages, if there is one.

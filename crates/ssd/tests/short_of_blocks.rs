@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use drives::{Ranges, SMALL, drawn};
-use lives::{Life, SHORT, Trust, first_wrong_of};
+use lives::{Course, Life, SHORT, Trust, first_wrong_of};
 use mezzanine_ground::random::Random;
 use mezzanine_ssd::{CacheKind, Collection, CollectionFrontier, CollectionPace, DumpConfig, SsdConfig};
 
@@ -29,6 +29,7 @@ fn full(
     journal: bool,
     frontier: CollectionFrontier,
     endurance_erases: u32,
+    spare: u64,
 ) -> SsdConfig {
     let shared = frontier == CollectionFrontier::Shared;
     let mut config = drawn(random, &Ranges { streams_max: if shared { 1 } else { 2 }, ..FEW }, kind);
@@ -38,19 +39,28 @@ fn full(
     config.ftl.collection_pace = CollectionPace::WholeBlock;
     config.ftl.collection_frontier = frontier;
     config.ftl.endurance_erases = endurance_erases;
+    let of_block = u64::from(config.geometry.pages_per_block) * u64::from(config.geometry.page_bytes);
     config.capacity_bytes = config.capacity_units_max() * u64::from(config.geometry.unit_bytes);
+    config.capacity_bytes = config.capacity_bytes.saturating_sub(spare * of_block).max(of_block);
     // Not a byte more than is asked for.
     let hold_up_ms = config.dump_bytes_needed() as f64 / 1e3;
     config.cache.dump = config.cache.dump.map(|_| DumpConfig { hold_up_ms, mb_per_s: 1.0 });
     config
 }
 
-fn survives(frontier: CollectionFrontier, endurance_erases: u32) {
+/// As many operations before the first cut as wear all blocks out.
+const WORN: Course = Course { before: 1000, operations_max: 120, flush_one_in: 24, cuts: 60 };
+
+fn survives(frontier: CollectionFrontier, endurance_erases: u32, spare: u64) {
+    survive(&SHORT, frontier, endurance_erases, spare);
+}
+
+fn survive(course: &Course, frontier: CollectionFrontier, endurance_erases: u32, spare: u64) {
     for kind in [CacheKind::None, CacheKind::Volatile, CacheKind::Durable] {
         for journal in [false, true] {
-            let wrong = first_wrong_of(&SHORT, 0, 1500, |seed| {
+            let wrong = first_wrong_of(course, 0, 1500, |seed| {
                 Life::new(seed, Trust::of(kind), |random| {
-                    full(random, kind, journal, frontier, endurance_erases)
+                    full(random, kind, journal, frontier, endurance_erases, spare)
                 })
             });
             assert!(wrong.is_none(), "{kind:?}, journal: {journal}: {wrong:?}");
@@ -60,17 +70,26 @@ fn survives(frontier: CollectionFrontier, endurance_erases: u32) {
 
 #[test]
 fn planes_that_collect_whole_blocks_never_run_out_of_room() {
-    survives(CollectionFrontier::Separate, u32::MAX);
+    survives(CollectionFrontier::Separate, u32::MAX, 0);
 }
 
 #[test]
 fn planes_with_one_frontier_for_all_never_run_out_of_room() {
-    survives(CollectionFrontier::Shared, u32::MAX);
+    survives(CollectionFrontier::Shared, u32::MAX, 0);
 }
 
 #[test]
 fn a_drive_whose_blocks_are_all_worn_out_goes_on() {
     for frontier in [CollectionFrontier::Separate, CollectionFrontier::Shared] {
-        survives(frontier, 2);
+        survives(frontier, 2, 0);
+    }
+}
+
+/// A start once gave up the erased blocks of a plane whose blocks were all worn out: it counted the written
+/// ones as erased as well until it had found them.
+#[test]
+fn a_start_gives_no_block_up_that_its_plane_needs() {
+    for (endurance, spare) in [(1, 1), (1, 4), (2, 3), (5, 2)] {
+        survive(&WORN, CollectionFrontier::Separate, endurance, spare);
     }
 }

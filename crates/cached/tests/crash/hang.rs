@@ -39,11 +39,12 @@ impl Held {
 
     /// Has these fragments, each of a volume, in the cache, and settled.
     fn settle(&self, opened: &Opened, fragments: &[(usize, u64)]) {
-        for &(volume, fragment) in fragments {
-            opened.volumes[volume].read_at(&mut [0; BLOCK as usize], fragment * FRAGMENT).unwrap();
-        }
         let all = fragments.len() as u64;
         wait("settled fragments", || {
+            // A miss beside a worker that plans is not noted.
+            for &(volume, fragment) in fragments {
+                opened.volumes[volume].read_at(&mut [0; BLOCK as usize], fragment * FRAGMENT).unwrap();
+            }
             let found = opened.cache.statistics().engine;
             found.slots_used == all && found.settled >= all && found.unstable == 0
         });

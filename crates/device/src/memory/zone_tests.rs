@@ -211,7 +211,13 @@ fn no_more_zones_are_written_in_part_than_the_device_allows() {
     finish_all_but(&device, Some(5 * ZONE), 8 * ZONE).unwrap();
     assert_eq!(device.zone_at(2 * ZONE).unwrap().written, ZONES.zone_capacity);
     assert_eq!(device.zone_at(5 * ZONE).unwrap().written, SECTOR_BYTES);
-    reset_active(&device).unwrap();
+    let before = heads(&device, 5 * ZONE);
+    reset_active(&device, 5 * ZONE).unwrap();
+    assert_eq!(device.zone_at(5 * ZONE).unwrap().written, ZONES.zone_capacity, "behind the end it is full");
+    assert_eq!(heads(&device, 5 * ZONE), before, "and has what it had");
+    device.reset_zone(5 * ZONE).unwrap();
+    device.append(&sectors(1, 5), 5 * ZONE).unwrap();
+    reset_active(&device, 8 * ZONE).unwrap();
     assert_eq!(device.zone_at(5 * ZONE).unwrap().written, 0);
     assert_eq!(device.zone_at(2 * ZONE).unwrap().written, ZONES.zone_capacity);
 }

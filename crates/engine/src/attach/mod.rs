@@ -123,7 +123,7 @@ impl Tier {
     }
 
     /// Joins the tier that another process has recovered and published in this memory. `owner` names this
-    /// process in locks and jobs: not 0, not `u32::MAX`, and no other process's, dead ones included until
+    /// process in locks and jobs: from 1 to [`OWNER_MAX`], and no other process's, dead ones included until
     /// [`Tier::abandon`] has been called for them.
     ///
     /// # Errors

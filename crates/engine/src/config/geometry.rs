@@ -231,7 +231,9 @@ impl Geometry {
 /// for the front (see `metadata`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpareSegments {
-    /// For all groups that staging memory can hold, whatever they are full of.
+    /// Groups that a segment certainly has room for, whatever they are full of.
+    pub(crate) groups: u64,
+    /// For all groups that staging memory can hold.
     pub(crate) staged: u64,
     /// For what is appended while the front passes one segment more: groups that carry it, and what is
     /// appended again.
@@ -251,7 +253,8 @@ impl SpareSegments {
         let by_records = segment_records / (u64::from(records_max) + 1);
         let groups = segment_frames.div_ceil(group_frames).min(by_records).max(1);
         // One more: what is appended again stops before what carries the front.
-        Self { staged: staging_groups.div_ceil(groups), moving: appended.div_ceil(segment_frames) + 1 }
+        let (staged, moving) = (staging_groups.div_ceil(groups), appended.div_ceil(segment_frames) + 1);
+        Self { groups, staged, moving }
     }
 
     /// All of them, with one before the front has to move for them, and one that stands for little, at either

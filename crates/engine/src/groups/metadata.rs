@@ -176,15 +176,15 @@ impl Tier {
         (left || planted::is(Bug::SegmentSlotReused)).then_some(index)
     }
 
-    /// Up to where the front has to come before the groups in staging memory and `more` segments besides find
-    /// their slots free. Under the control lock.
-    fn segments_wait_for(&self, more: u64) -> Position {
+    /// Up to where the front has to come before groups that take `staged` segments, and `more` segments
+    /// besides, find their slots free. Under the control lock.
+    fn segments_wait_for(&self, staged: u64, more: u64) -> Position {
         if self.geometry.slot_directory().is_some() || planted::is(Bug::SegmentsUncounted) {
             return Position::ZERO;
         }
         // Segments end in the order of their numbers, so the slot of the last one is the last to be free. The
         // one under construction has found its own.
-        let last = self.control().segments.next_number() + self.geometry.spare_segments.staged - 1 + more;
+        let last = self.control().segments.next_number() + staged - 1 + more;
         self.segment_end(last)
     }
 
@@ -195,13 +195,23 @@ impl Tier {
             Reserve::StageOut | Reserve::Refused | Reserve::Lost => 1,
             Reserve::Carrier => 0,
         };
-        self.segments_wait_for(more) <= self.control().passed.durable_front()
+        // The groups that are in staging memory now, and this one: whoever counted all that there might be would
+        // find too few segments for the carrier that gets them free again, once staging memory has emptied.
+        let (groups, spare) = (&self.control().groups, self.geometry.spare_segments);
+        let staged = groups.next().number() - groups.retired().number() + 1;
+        let staged = if planted::is(Bug::SegmentsForEmptyStaging) {
+            spare.staged
+        } else {
+            staged.div_ceil(spare.groups)
+        };
+        self.segments_wait_for(staged, more) <= self.control().passed.durable_front()
     }
 
     /// Up to where the front is to come soon, so that nobody who stages in has to wait for a segment. Under
     /// the control lock.
     pub(crate) fn front_wanted_for_segments(&self) -> Position {
-        self.segments_wait_for(self.geometry.spare_segments.moving + 1)
+        let spare = self.geometry.spare_segments;
+        self.segments_wait_for(spare.staged, spare.moving + 1)
     }
 
     /// Bytes that the segment in a buffer takes on flash: header, records, reference bits.

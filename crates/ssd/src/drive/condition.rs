@@ -104,6 +104,10 @@ impl Ssd {
             (0..erases.len() as u32).map(|block| (written(block), block)).collect();
         // The one with the most room is for what collection moves.
         blocks.sort_unstable();
+        // Those that are erased come last: a plane counts all of its blocks as erased before they are found,
+        // and would give the last ones up that are worn out.
+        let first_written = blocks.partition_point(|(written, _)| *written == 0);
+        blocks.rotate_left(first_written);
         for (written, block) in blocks {
             parts.ftl.array.found(block, written, erases[block as usize], &found);
         }

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use lives::{Broken, Life, Trust};
 use mezzanine_device::model::{OperationKind, Timing};
 use mezzanine_ground::random::Random;
-use mezzanine_ssd::{Anomaly, Condition, Ssd, SsdConfig};
+use mezzanine_ssd::{Anomaly, CacheKind, Condition, Ssd, SsdConfig};
 
 mod draw;
 #[path = "../lives/mod.rs"]
@@ -89,7 +89,7 @@ fn work(ssd: &Ssd, random: &mut Random, seed: u64) {
 fn lose_power(config: &SsdConfig, seed: u64) {
     let harmless = Anomaly::ALL.into_iter().all(|anomaly| anomaly == Anomaly::Reordered || !config.shows(anomaly))
         // Without a copy of them, pages are taken along.
-        && (config.cache.dump.is_some()
+        && (config.cache.kind == CacheKind::Durable
             || config.geometry.paired_distance == 0
             || config.ftl.backs_up_paired_pages);
     let mut life = Life::new(seed, Trust::of(config.cache.kind), |_| config.clone());
