@@ -1,6 +1,7 @@
 //! Several pages are read at once: one batch for the flash device, and one request for what lies side by side
 //! there. A process of the server carries a batch out one request after the other (it has no threads and no
-//! ring of its own), so a real device gains by longer requests alone; a modelled one takes the batch at depth.
+//! ring of its own), so a real device gains by longer requests alone; a modelled one takes the batch at
+//! depth.
 //!
 //! 1. Whatever is in doubt stays undecided, and is read by itself: an error, a wrong checksum, a frame that
 //!    went to another page. So all rules for pages that flash does not give back stand in one place

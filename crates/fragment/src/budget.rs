@@ -3,8 +3,8 @@
 //! A quarter of the budget of a day may be written at once, and three quarters come in over the day: so in
 //! any 24 hours it is no more than the budget (invariant 15), an empty cache fills fast, and no hour of the
 //! day goes without. What is refused goes past the cache. Blocks of the map are written all the same, since
-//! writes wait for them: they are charged, and what comes after has to do without. A population is charged when
-//! it begins; one whose read takes long writes later, and one that began without a budget uncharged.
+//! writes wait for them: they are charged, and what comes after has to do without. A population is charged
+//! when it begins; one whose read takes long writes later, and one that began without a budget uncharged.
 //!
 //! All of it changes under the lock of the pools.
 

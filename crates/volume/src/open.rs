@@ -223,8 +223,8 @@ pub(crate) fn format_tier(
     }
     .map_err(failed)?;
     // What others have left in part counts among the zones that the device allows to be in use, also behind
-    // the end of the tier, where a larger one may have been: or something else, which stays as it is. Those of
-    // an area lie before what is shown behind it.
+    // the end of the tier, where a larger one may have been: or something else, which stays as it is. Those
+    // of an area lie before what is shown behind it.
     let taken = zones.zip(shown).map_or(0, |(zones, shown)| (zones.count - shown.count) * zones.zone_len);
     reset_active(flash, needed + taken).map_err(failed)?;
     let area;

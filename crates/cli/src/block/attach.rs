@@ -95,9 +95,9 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "SIZE", conflicts_with = "without_cache")]
     population_rate: Option<Size>,
 
-    /// Bytes that are written to the cache device in any 24 hours at most: what is brought in, copies of writes, and
-    /// the map, which is never refused; a quarter of it at once. It begins anew with each attach (default: no
-    /// limit).
+    /// Bytes that are written to the cache device in any 24 hours at most: what is brought in, copies of
+    /// writes, and the map, which is never refused; a quarter of it at once. It begins anew with each attach
+    /// (default: no limit).
     #[arg(long, value_name = "SIZE", conflicts_with = "without_cache")]
     pub(super) write_budget: Option<Size>,
 

@@ -100,8 +100,8 @@ pub(crate) struct SetArgs {
     #[arg(long, group = "what")]
     write_mode: Option<WriteMode>,
 
-    /// Bytes that are written to the cache device in any 24 hours at most: what is brought in, copies of writes, and
-    /// the map, which is never refused; 0: no limit.
+    /// Bytes that are written to the cache device in any 24 hours at most: what is brought in, copies of
+    /// writes, and the map, which is never refused; 0: no limit.
     #[arg(long, value_name = "SIZE", group = "what")]
     write_budget: Option<Size>,
 

@@ -195,8 +195,9 @@ impl Tier {
             Reserve::StageOut | Reserve::Refused | Reserve::Lost => 1,
             Reserve::Carrier => 0,
         };
-        // The groups that are in staging memory now, and this one: whoever counted all that there might be would
-        // find too few segments for the carrier that gets them free again, once staging memory has emptied.
+        // The groups that are in staging memory now, and this one: whoever counted all that there might be
+        // would find too few segments for the carrier that gets them free again, once staging memory has
+        // emptied.
         let (groups, spare) = (&self.control().groups, self.geometry.spare_segments);
         let staged = groups.next().number() - groups.retired().number() + 1;
         let staged = if planted::is(Bug::SegmentsForEmptyStaging) {

@@ -251,7 +251,8 @@ struct Scan<'s, 'f> {
 
 impl Tier {
     /// Opens the tier that `superblock` describes. `owner` names this process in locks and jobs: a number
-    /// from 1 to [`OWNER_MAX`](mezzanine_ground::lock::OWNER_MAX). Other processes join it with [`Tier::attach`] after [`Tier::publish`].
+    /// from 1 to [`OWNER_MAX`](mezzanine_ground::lock::OWNER_MAX). Other processes join it with
+    /// [`Tier::attach`] after [`Tier::publish`].
     ///
     /// A [`Region`](crate::Region) is wiped first, whatever it holds. Memory that is known to be zero is said
     /// to be with a [`Blank`].
