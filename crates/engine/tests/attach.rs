@@ -164,9 +164,12 @@ fn reserved_owner_numbers_are_refused() {
     let config = TierConfig::new(4096, 256);
     let host = host(&path, &config);
     host.tier.publish(&host.superblock);
-    for owner in [0, u32::MAX] {
+    for owner in [0, 1 << 31, u32::MAX] {
         let error = attach(&path, owner).err().unwrap();
-        assert!(matches!(error, AttachError::Owner(_)) && error.to_string().contains("from 1 on"), "{error}");
+        assert!(
+            matches!(error, AttachError::Owner(_)) && error.to_string().contains("from 1 to 2147483646"),
+            "{error}"
+        );
         let geometry = config.geometry().unwrap();
         let superblock = Superblock::new(&geometry, [7; 16], [9; 16]);
         let mut flash = Flash(vec![0; geometry.flash_bytes() as usize]);

@@ -158,12 +158,15 @@ impl ReadFlash for Flash<'_> {
         self.0.read_at_or_zero(bytes, offset).map(|_| ()).map_err(|error| ReadError(error.to_string()))
     }
 
-    /// What lies behind the end of the device fails here, and is zeros when it is asked for by itself.
+    /// What fails is asked for by itself: behind the end of the device there are zeros.
     fn read_many(&mut self, reads: &mut [(u64, Vec<u8>)]) -> Vec<Result<(), ReadError>> {
         let mut requests: Vec<Request<'_>> =
             reads.iter_mut().map(|(offset, buf)| Request::Read { offset: *offset, buf }).collect();
         let results = self.0.run(&mut requests);
-        results.into_iter().map(|result| result.map_err(|error| ReadError(error.to_string()))).collect()
+        let again = |((offset, bytes), result): (&mut (u64, Vec<u8>), Result<(), DeviceError>)| {
+            result.or_else(|_| self.read(*offset, bytes))
+        };
+        reads.iter_mut().zip(results).map(again).collect()
     }
 
     fn write_pointer(&mut self, offset: u64) -> Option<u64> {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mezzanine_device::model::{Operation, OperationKind, Progress, Ticket, Timing};
-use mezzanine_device::{DeviceError, Model};
+use mezzanine_device::{DeviceError, Model, Zones};
 use mezzanine_ssd::{Counters, DriveWork, Inside};
 
 /// A drive with operations for somebody who is a `W`.
@@ -91,6 +91,11 @@ impl<W: Copy> Drive<W> {
         let Inside::Mapped(ssd) = self.inside? else { return None };
         ssd.rest(&mut self.state);
         Some(self.state)
+    }
+
+    /// Of a flash drive without a translation layer.
+    pub(super) fn zones(&self) -> Option<Zones> {
+        self.inside.as_ref().and_then(Inside::zones)
     }
 
     /// What the inside of a flash drive has counted.

@@ -158,10 +158,14 @@ impl<'t> World<'t> {
     /// What a job asks of the drives. What it writes to flash is there from now on, and what it reads is
     /// read: nobody asks flash for a page whose job is not complete.
     fn operations_of(&mut self, job: &mut Job<'t>) -> Vec<Step> {
+        // The queue may begin in conventional zones, where there is nothing to reset.
+        let (zones, factor) = (self.flash.zones(), self.on_flash(1, 0).0);
+        let is_reset = |zone: &u64| zones.is_none_or(|zones| zones.is_sequential(zone * factor));
         let contents = self.flash_contents.as_mut().expect("a tier has flash");
         match job {
             Job::WriteGroup(group) => {
-                let resets = group.resets().map(|zone| Step::Flash(OperationKind::Reset, zone, 0));
+                let resets = group.resets().filter(is_reset);
+                let resets = resets.map(|zone| Step::Flash(OperationKind::Reset, zone, 0));
                 let writes = group.writes().map(|(offset, bytes)| {
                     contents.write(offset, bytes);
                     Step::Flash(OperationKind::Write, offset, bytes.len() as u64)
