@@ -76,7 +76,8 @@ fn hot_pages_keep_their_second_chance_over_a_crash() {
     let after_crash = survivors(&mut crashed, 1200);
     // Without the bits it would be those that happen to lie in the younger half of the queue (see below).
     assert_eq!((warm, after_crash), (HOT as usize, HOT as usize));
-    // A segment takes a share of the bits along, so one that was set behind the last one of its share is lost.
+    // A segment takes a share of the bits along, so one that was set behind the last one of its share is
+    // lost.
     assert!((HOT - 2..HOT).contains(&recovered.referenced) && used_up == 1, "{recovered:?}, {used_up}");
 }
 
