@@ -23,6 +23,8 @@ mod pool;
 
 mod ring;
 
+mod ahead;
+
 mod zoned;
 
 mod kernel;
@@ -31,11 +33,11 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 pub use open::{DirectIo, IoEngine, OpenOptions};
 
-use crate::{AlignedBuf, Capabilities, Device, DeviceError, DeviceErrorKind, Request, Zone};
+use crate::{AlignedBuf, Capabilities, Device, DeviceError, DeviceErrorKind, ReadsAhead, Request, Zone};
 use open::Opened;
 use transfer::{Memory, Transfer};
 
@@ -392,6 +394,10 @@ impl FileDevice {
 }
 
 impl Device for FileDevice {
+    fn reads_ahead(self: Arc<Self>, places: usize, bytes: usize) -> Result<Box<dyn ReadsAhead>, DeviceError> {
+        ahead::reads_ahead(self, places, bytes)
+    }
+
     fn capabilities(&self) -> Capabilities {
         let sector = self.opened.block_device_len.map(|_| kernel::sector_size(&self.opened.buffered));
         Capabilities {
