@@ -391,6 +391,10 @@ shmem_startup(void)
 			pg_atomic_init_u64(&mezz_shared->flash_ios[io], 0);
 			pg_atomic_init_u64(&mezz_shared->flash_ns[io], 0);
 		}
+		for (int count = 0; count < MEZZ_AHEAD_COUNTS; count++)
+			pg_atomic_init_u64(&mezz_shared->ahead[count], 0);
+		pg_atomic_init_u64(&mezz_shared->ahead_bytes, 0);
+		pg_atomic_init_u32(&mezz_shared->ahead_said, 0);
 		for (int place = 0; place < MEZZ_SKIP_PLACES; place++)
 			pg_atomic_init_u32(&mezz_shared->skipping[place], 0);
 		mezz_shared->stats_reset = GetCurrentTimestamp();
@@ -590,6 +594,7 @@ _PG_init(void)
 	{
 		mezz_register_workers();
 		mezz_register_skipping();
+		mezz_register_ahead();
 		mezz_register_explain();
 	}
 }

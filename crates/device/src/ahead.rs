@@ -37,8 +37,8 @@ pub trait ReadsAhead: Send {
     fn describe(&self) -> String;
 }
 
-/// Reads nothing ahead: each is carried out when somebody waits for it. For devices above that make something
-/// else go on meanwhile.
+/// Reads nothing ahead: each is carried out when somebody waits for it. For contents that lie in memory, and
+/// for devices above that make something else go on meanwhile.
 pub(crate) struct ReadLate {
     device: Arc<dyn Device>,
     offsets: Vec<Option<u64>>,
@@ -64,6 +64,6 @@ impl ReadsAhead for ReadLate {
     }
 
     fn describe(&self) -> String {
-        "nothing".to_owned()
+        "nothing: it lies in memory".to_owned()
     }
 }

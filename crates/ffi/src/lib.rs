@@ -33,6 +33,8 @@ pub mod pages;
 
 pub mod read_at_once;
 
+pub mod read_ahead;
+
 mod reread;
 
 pub mod inspect;

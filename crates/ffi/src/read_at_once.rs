@@ -47,9 +47,12 @@ impl Host {
         let mut found = Vec::with_capacity(ids.len());
         let mut on_flash = Vec::new();
         for (index, (id, buffer)) in ids.iter().zip(&mut *buffers).enumerate() {
-            found.push(match tier.lookup(id, buffer) {
+            let looked_up = tier.lookup(id, buffer);
+            self.outdate_ahead(id, &looked_up);
+            found.push(match looked_up {
                 Lookup::Memory => AtOnce::FromMemory,
                 Lookup::Miss(_) => AtOnce::OnDisk,
+                Lookup::Flash(page) if self.take_ahead(id, &page, buffer) => AtOnce::FromFlash,
                 Lookup::Flash(page) => {
                     on_flash.push((index, page));
                     AtOnce::Undecided

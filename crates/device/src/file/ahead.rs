@@ -2,7 +2,8 @@
 //!
 //! With io_uring, through a ring of their own, whether transfers bypass the page cache or not. Without, a file
 //! that is read through the page cache is read ahead into that (`posix_fadvise`), and one that is read past it
-//! cannot be: no thread may be started for it.
+//! cannot be: no thread may be started for it. Of a file in memory nothing is read ahead: io_uring would pass
+//! each read to a thread of the kernel's, which costs more than the copy.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -27,6 +28,9 @@ pub(super) fn reads_ahead(
     places: usize,
     bytes: usize,
 ) -> Result<Box<dyn ReadsAhead>, DeviceError> {
+    if kernel::lies_in_memory(&device.opened.buffered) {
+        return Ok(Box::new(ReadLate::new(device, places, bytes)));
+    }
     let ringed = match ring::unavailable() {
         Some(reason) => Err(reason.to_owned()),
         None => RingAhead::new(Arc::clone(&device), places, bytes)

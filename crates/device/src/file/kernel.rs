@@ -36,6 +36,17 @@ pub(super) fn will_need(file: &File, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
+/// Whether a file lies in memory (tmpfs): a read of it is a copy, and nothing is gained by beginning it early.
+pub(super) fn lies_in_memory(file: &File) -> bool {
+    let mut about = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the pointer is valid for the duration of the call.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), about.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the call has succeeded, and filled it in.
+    unsafe { about.assume_init() }.f_type == libc::TMPFS_MAGIC
+}
+
 /// Length in bytes of a block device.
 pub(super) fn block_device_len(file: &File) -> io::Result<u64> {
     let mut len = 0_u64;
