@@ -451,6 +451,8 @@ mezz_ensure_attached(void)
 	mezz_watch_exit();
 	if (!mezz_attach(mezz_host, owner_number(), &message))
 		mezz_report(PANIC, ERRCODE_INTERNAL_ERROR, &message);
+	/* The ring for batches of requests has a descriptor that the core does not count. */
+	ReserveExternalFD();
 }
 
 /*

@@ -522,7 +522,7 @@ fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
     let options = OpenOptions {
         exclusive_lock: lock,
         no_follow: true,
-        engine: IoEngine::Sequential,
+        engine: IoEngine::RingOrSequential,
         ..OpenOptions::read_write_create()
     };
     FileDevice::open(path, &options).map_err(|error| {
