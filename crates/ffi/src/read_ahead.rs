@@ -118,14 +118,15 @@ impl Host {
         let tier = self.tier();
         let mut ahead = self.ahead();
         let depth = depth.min(DEPTH_MAX);
-        if depth > 0 {
-            self.have_places(&mut ahead, depth);
-        }
         let mut has_all = true;
         for id in ids {
             match tier.whereabouts(id) {
                 None => has_all = false,
-                Some(Whereabouts::Flash(page)) if depth > 0 => ahead.begin(id, page),
+                Some(Whereabouts::Flash(page)) if depth > 0 => {
+                    // Not before: whoever reads nothing from flash needs no memory for it.
+                    self.have_places(&mut ahead, depth);
+                    ahead.begin(id, page);
+                }
                 Some(_) => {}
             }
         }
