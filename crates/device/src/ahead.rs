@@ -19,8 +19,8 @@ use crate::{AlignedBuf, Device};
 
 /// Places for reads that are under way; see the module's rules.
 pub trait ReadsAhead: Send {
-    /// Begins to read from byte `offset` on into a place. A read that was begun there before is given up. False
-    /// if nothing was begun.
+    /// Begins to read from byte `offset` on into a place. A read that was begun there before is given up.
+    /// False if nothing was begun.
     ///
     /// # Panics
     /// If there is no such place.

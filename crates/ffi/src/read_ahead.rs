@@ -8,8 +8,8 @@
 //!    replaced, dropped or leaves the tier. What may be stale is given up, and the page read anew.
 //! 2. Whatever is in doubt counts as not read: an error, a wrong checksum. All rules for pages that flash does
 //!    not give back stand in one place ([`Host::read`]).
-//! 3. There are as many places as the server asks for, and no more. When all are taken, the read that was begun
-//!    first is given up for the next one: whoever wanted it has not come for it.
+//! 3. There are as many places as the server asks for, and no more. When all are taken, the read that was
+//!    begun first is given up for the next one: whoever wanted it has not come for it.
 //! 4. It ends with the process, or when the server says that nobody comes any more ([`Host::forget_ahead`]).
 
 use std::collections::VecDeque;
@@ -112,8 +112,8 @@ impl Host {
     }
 
     /// Begins to read pages that lie on flash and will be read soon by this process: up to `depth` of them, at
-    /// most [`DEPTH_MAX`], are under way at a time. Returns whether the tier has all of them, so that disk need
-    /// not be asked. Another depth than that of the last call gives up what is under way.
+    /// most [`DEPTH_MAX`], are under way at a time. Returns whether the tier has all of them, so that disk
+    /// need not be asked. Another depth than that of the last call gives up what is under way.
     pub fn read_ahead(&self, ids: &[PageId], depth: usize) -> bool {
         let tier = self.tier();
         let mut ahead = self.ahead();

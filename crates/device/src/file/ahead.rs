@@ -90,7 +90,7 @@ enum State {
 }
 
 /// ```text
-/// Idle ──begin──► UnderWay ──reap──► Read or Failed ──finish, begin──► Idle, UnderWay
+/// Idle ─begin─► UnderWay ─reap─► Read or Failed ─finish, begin─► Idle, UnderWay
 /// ```
 struct RingAhead {
     device: Arc<FileDevice>,

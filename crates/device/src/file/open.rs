@@ -35,8 +35,8 @@ pub enum IoEngine {
     ThreadPool,
     /// One after the other on the calling thread, for processes that must start no threads and may fork.
     Sequential,
-    /// For such processes too: io_uring where the kernel allows it, with a ring for each process, else one after
-    /// the other. Files in memory are read and written one after the other.
+    /// For such processes too: io_uring where the kernel allows it, with a ring for each process, else one
+    /// after the other. Files in memory are read and written one after the other.
     RingOrSequential,
 }
 
@@ -59,8 +59,8 @@ pub struct OpenOptions {
     pub engine: IoEngine,
     /// Fail with `Busy` unless nobody else, in this process or another, has the file open with this option.
     /// A block device must not be mounted or otherwise claimed either. A child that is forked has no part in
-    /// it, unless batches are [`IoEngine::Sequential`] or [`IoEngine::RingOrSequential`]: then it is the same user
-    /// of the file.
+    /// it, unless batches are [`IoEngine::Sequential`] or [`IoEngine::RingOrSequential`]: then it is the same
+    /// user of the file.
     pub exclusive_lock: bool,
     /// Fail with `SymbolicLink` if the last part of the path is a symbolic link.
     pub no_follow: bool,
