@@ -109,7 +109,7 @@ mod check;
 
 pub mod planted;
 
-pub use answers::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Token};
+pub use answers::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Token, Whereabouts};
 pub use attach::AttachError;
 pub use attach::header::REGION_VERSION;
 pub use blank::Blank;
