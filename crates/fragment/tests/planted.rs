@@ -15,8 +15,8 @@ mod noticed;
 
 /// Noticed below: it takes a read, a failure and another write of the same block within the time of the read.
 const BY_HAND: Bug = Bug::FailureUnseenByReaders;
-/// Noticed elsewhere: by `foreign`, which has two caches, and by `failures`, `budget`, `yielding` and `map`, as
-/// nothing is stale for them.
+/// Noticed elsewhere: by `foreign`, which has two caches, and by `failures`, `budget`, `yielding` and `map`,
+/// as nothing is stale for them.
 const ELSEWHERE: [Bug; 5] =
     [Bug::ForeignTaken, Bug::RefusedSlotFree, Bug::BudgetUncharged, Bug::NeverYields, Bug::HeldForGood];
 

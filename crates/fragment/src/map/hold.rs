@@ -50,12 +50,12 @@ const TICKS_MIN: u32 = 8;
 /// An interval of so many ticks, at least one, in eighths of octaves; between two powers of two linearly.
 const fn pace_of(ticks: u32) -> u32 {
     let octave = ticks.ilog2();
-    octave * 8 + (((ticks as u64) << 3 >> octave) as u32 & 7)
+    octave * 8 + ((((ticks as u64) << 3) >> octave) as u32 & 7)
 }
 
 /// The least number of ticks of a pace.
 const fn ticks_of(pace: u32) -> u32 {
-    ((8 + pace as u64 % 8 << (pace / 8)) >> 3) as u32
+    (((8 + pace as u64 % 8) << (pace / 8)) >> 3) as u32
 }
 
 /// What the reach is decided by. Changed under the map's lock; `reach` is read without.
