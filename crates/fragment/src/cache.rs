@@ -192,6 +192,10 @@ impl Cache {
         &self.control().counters
     }
 
+    pub(crate) fn counted(&self, event: Event) -> u64 {
+        sums(&self.region)[event as usize]
+    }
+
     pub(crate) fn count(&self, event: Event) {
         count(&self.region, OWNER, event as usize);
     }

@@ -122,4 +122,8 @@ mezzanine_ground::planted_bugs! {
         /// What is being written to is left where it lies when the cache has shrunk.
         ShrunkUnderWrites,
     }
+    18: {
+        /// A fragment that was written to regularly is held unstable for good.
+        HeldForGood,
+    }
 }

@@ -190,6 +190,7 @@ impl Recovery {
             // the record before would come back with the next loss of power.
             found.waits_for = cache.request_flush().max(found.waits_for);
         }
+        cache.lock_planner().planner.window.crash_cost.set(found.unstable);
         // Those that come first are taken first.
         for slot in (0..cache.geometry.slots()).rev().map(Slot) {
             let descriptor = cache.descriptor(slot);

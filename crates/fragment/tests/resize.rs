@@ -22,7 +22,8 @@ fn with_map() -> Config {
     config.data_offset = BLOCK;
     config.cache_bytes += BLOCK;
     let (cache_id, volume_numbers) = ([9; 16], vec![1]);
-    config.map = Some(MapConfig { cache_id, epoch: 1, volume_numbers, offset: 0, settle_ms: 4 });
+    config.map =
+        Some(MapConfig { cache_id, epoch: 1, volume_numbers, offset: 0, settle_ms: 4, waits_per_mille: 10 });
     config
 }
 

@@ -11,7 +11,7 @@ use mezzanine_blockdev::fuse::{FuseFile, FuseOptions};
 use mezzanine_blockdev::nbd::{Export, UnixSocket};
 use mezzanine_cached::{BlockCache, FileVoucher, Settings, Voucher};
 use mezzanine_device::{Device, DeviceError};
-use mezzanine_fragment::{WORKERS_MAX, WriteMode};
+use mezzanine_fragment::{WAITS_PER_MILLE, WAITS_PER_MILLE_MAX, WORKERS_MAX, WriteMode};
 
 use super::cache_device::CacheDevice;
 use super::control::Answer;
@@ -119,6 +119,12 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", conflicts_with = "without_cache",
         value_parser = settle)]
     pub(super) settle: Duration,
+
+    /// Of 1,000 writes, so many may wait for the cache device. While more do, what is written to regularly is
+    /// given up to a crash instead; 1000: never.
+    #[arg(long, value_name = "N", default_value_t = WAITS_PER_MILLE, conflicts_with = "without_cache",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(WAITS_PER_MILLE_MAX)))]
+    pub(super) waits_per_mille: u32,
 
     /// Answer Prometheus at this address, with /metrics. Anybody who reaches it may read what is counted.
     #[arg(long, value_name = "ADDRESS:PORT")]

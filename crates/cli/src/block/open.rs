@@ -151,6 +151,7 @@ fn config(args: &AttachArgs, superblock: &Superblock) -> Config {
     config.admission = Admission { reads: args.admit_reads, writes: args.admit_writes };
     if let Some(map) = &mut config.map {
         map.settle_ms = u64::try_from(args.settle.as_millis()).unwrap_or(u64::MAX);
+        map.waits_per_mille = args.waits_per_mille;
     }
     config
 }

@@ -10,7 +10,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 use super::layout::DeviceLayout;
 use super::volume::{ENTRY_BYTES, VolumeEntry};
 use super::{FORMAT_VERSION, FormatError};
-use crate::config::{Config, ConfigError, MapConfig, SETTLE_MS, VOLUMES_MAX};
+use crate::config::{Config, ConfigError, MapConfig, SETTLE_MS, VOLUMES_MAX, WAITS_PER_MILLE};
 
 /// Most bytes of one copy, with all volumes that there can be.
 pub const SUPERBLOCK_BYTES_MAX: usize = HEADER_BYTES + VOLUMES_MAX * ENTRY_BYTES;
@@ -134,6 +134,7 @@ impl Superblock {
             volume_numbers: self.volumes.iter().map(|volume| volume.number).collect(),
             offset: self.layout.map_offset,
             settle_ms: SETTLE_MS,
+            waits_per_mille: WAITS_PER_MILLE,
         });
         config
     }

@@ -59,7 +59,9 @@ pub(crate) fn live(
     config.flights = 32;
     config.throttle.stages =
         [2, 2, 2].map(|workers| Stage { workers, miss_percent: 0, free_percent: 0, period_ms: 1 });
-    config.map.as_mut().unwrap().settle_ms = 4;
+    let map = config.map.as_mut().unwrap();
+    map.settle_ms = 4;
+    map.waits_per_mille = if random.chance(1, 2) { 10 } else { 1000 };
     let mut recovery = Recovery::heap(config.geometry().unwrap());
     while let Some((offset, bytes)) = recovery.next() {
         let first = (offset - devices.superblock.layout.map_offset) as usize / SECTOR;
