@@ -23,11 +23,7 @@ const DEVICE_WITHIN: Duration = Duration::from_secs(5);
 const MARK_WITHIN: Duration = Duration::from_secs(1);
 
 /// Finishes what is under way, makes durable what was written, and notes that the volumes are detached.
-pub(super) fn end(
-    attachment: &Attachment,
-    cache: Option<CacheDevice>,
-    volumes: &[Volume],
-) -> Result<Detached, Failure> {
+pub(super) fn end(attachment: &Attachment, volumes: &[Volume]) -> Result<Detached, Failure> {
     let begun = Instant::now();
     let ending = &attachment.ending;
     ending.stage("clients", 0, 1);
@@ -37,7 +33,8 @@ pub(super) fn end(
         return Err(Failure::refused("flush at the end", reasons.join("; "))
             .next("what was written since the last flush of a client may be lost"));
     }
-    let Some((running, cache)) = attachment.cache.as_ref().zip(cache) else {
+    let device = attachment.take_device();
+    let Some((running, cache)) = attachment.cache.as_ref().zip(device) else {
         let seconds = begun.elapsed().as_secs_f64();
         return Ok(Detached { copies_left: 0, writes_failed: 0, is_whole: false, goes_on: false, seconds });
     };
