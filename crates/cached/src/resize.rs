@@ -33,10 +33,10 @@ pub struct Resized {
 }
 
 impl BlockCache {
-    /// Has the cache use so many slots from now on, and waits until what lies behind them has left: so long at
-    /// most, and as long as `go_on` says, which is told every now and then how many fragments are left. Then
-    /// the room behind them is given back to the device, if that takes it. With the size that it has the cache
-    /// goes on with a resize that was not waited for.
+    /// Has the cache use so many slots from now on, and waits until what lies behind them has left: so long
+    /// at most, and as long as `go_on` says, which is told every now and then how many fragments are left.
+    /// Then the room behind them is given back to the device, if that takes it. With the size that it has the
+    /// cache goes on with a resize that was not waited for.
     ///
     /// # Errors
     /// If there are no such slots, or the device is too short for them. Nothing has changed then.

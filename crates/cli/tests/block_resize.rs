@@ -20,8 +20,8 @@ const BLOCK: u32 = 4096;
 const DATA: u64 = 640 << 10;
 const SETTLE: [&str; 2] = ["--settle", "100ms"];
 
-/// A volume of 4 MiB, the fragments of which have their numbers in them, and a cache that has room for so many
-/// of them now, and for `most` of them later.
+/// A volume of 4 MiB, the fragments of which have their numbers in them, and a cache that has room for so
+/// many of them now, and for `most` of them later.
 fn place(slots: u64, most: u64) -> Place {
     let place = Place::new();
     place.disk("disk", 4 * MIB);

@@ -38,8 +38,8 @@ pub struct Recovered {
     pub unstable: u64,
     /// Records that contradict others or themselves, and those that could not be read.
     pub lost: u64,
-    /// Fragments that were in the cache, but behind the limit of its size: it was shrunk, and a crash has come
-    /// before they had left, or it was not open then.
+    /// Fragments that were in the cache, but behind the limit of its size: it was shrunk, and a crash has
+    /// come before they had left, or it was not open then.
     pub behind_limit: u64,
     /// Nothing may be read or written before [`Cache::marks_durable`] has reached this: the host carries out
     /// jobs of [`Cache::next_map`] meanwhile. If the cache device refuses one of them ([`Cache::health`])

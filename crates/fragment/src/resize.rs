@@ -1,13 +1,14 @@
 //! The cache grows and shrinks while it is used.
 //!
-//! Its arrays are laid out for the most slots that it can have. A limit says how many of them are in use; free
-//! ones behind it are *withdrawn*. Who shrinks the cache lowers the limit, and what lies behind it leaves as
-//! evicted fragments do, a few in each call: when its record does not count any more, and when nothing is on
-//! its way there.
+//! Its arrays are laid out for the most slots that it can have. A limit says how many of them are in use;
+//! free ones behind it are *withdrawn*. Who shrinks the cache lowers the limit, and what lies behind it
+//! leaves as evicted fragments do, a few in each call: when its record does not count any more, and when
+//! nothing is on its way there.
 //!
-//! A size that is to last stands in the superblock ([`Superblock::resized`](crate::format::Superblock::resized)),
-//! which the host writes before it resizes the cache. A crash at any moment leaves the old size or the new
-//! one; where that is less than what lies on the device, recovery writes over the records behind it.
+//! A size that is to last stands in the superblock
+//! ([`Superblock::resized`](crate::format::Superblock::resized)), which the host writes before it resizes the
+//! cache. A crash at any moment leaves the old size or the new one; where that is less than what lies on the
+//! device, recovery writes over the records behind it.
 
 use mezzanine_ground::region::{Word, shared};
 

@@ -51,8 +51,8 @@ impl Device for Sticky {
     }
 }
 
-/// Lets go of what a test holds when it fails, before anybody waits for its threads: they would never end, and
-/// nobody would hear of the failure. To be made where the threads are begun.
+/// Lets go of what a test holds when it fails, before anybody waits for its threads: they would never end,
+/// and nobody would hear of the failure. To be made where the threads are begun.
 pub(crate) struct IfItFails<F: Fn()>(pub(crate) F);
 
 impl<F: Fn()> Drop for IfItFails<F> {

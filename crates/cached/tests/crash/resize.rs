@@ -1,5 +1,5 @@
-//! A cache that gets another size while it is not open, with a power cut at any operation; and one that is open
-//! and shrinks beside a write that does not come to its end.
+//! A cache that gets another size while it is not open, with a power cut at any operation; and one that is
+//! open and shrinks beside a write that does not come to its end.
 
 use std::sync::Arc;
 use std::thread;
@@ -142,7 +142,8 @@ fn what_cannot_be_the_size_changes_nothing() {
     for slots in [0, SLOTS + 1] {
         assert_eq!(world.resize(slots).unwrap_err().kind(), CachedErrorKind::Size);
     }
-    // A device that was cut off has room for a smaller cache, whose fragments are all there, and no larger one.
+    // A device that was cut off has room for a smaller cache, whose fragments are all there, and no larger
+    // one.
     let image = world.flash.image();
     let shorter = &image[..image.len() - FRAGMENT as usize];
     world.flash = Arc::new(MemoryDevice::new(shorter.len() as u64));

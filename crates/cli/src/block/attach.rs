@@ -198,7 +198,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         Err(failure) => {
             // Nobody has been let in.
             if let Some((running, device)) = cache {
-                close(&running, device, &volumes, SIGNAL_WITHIN, |_| true);
+                close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
             }
             return Err(failure);
         }
@@ -215,7 +215,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
             let _ = server.shutdown();
             drop(fuse);
             if let Some((running, device)) = cache {
-                close(&running, device, &volumes, SIGNAL_WITHIN, |_| true);
+                close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
             }
             return Err(failure);
         }

@@ -37,8 +37,8 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "[NAME=]PATH", required = true, value_parser = devices::named)]
     backing: Vec<Named>,
 
-    /// Bytes of cache: of a file that is created, or of a device of which only a part is to be used (default: all
-    /// of it).
+    /// Bytes of cache: of a file that is created, or of a device of which only a part is to be used (default:
+    /// all of it).
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
 

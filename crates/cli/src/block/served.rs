@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -363,9 +363,17 @@ impl Attachment {
         Ok(within)
     }
 
-    /// The cache device, for the end; nobody resizes the cache any more.
+    /// The cache device, for the end; nobody resizes the cache any more. None if somebody is in a write of
+    /// its superblock that the device does not give back in time.
     pub(super) fn take_device(&self) -> Option<CacheDevice> {
-        self.device.lock().unwrap_or_else(PoisonError::into_inner).take()
+        loop {
+            match self.device.try_lock() {
+                Ok(mut device) => return device.take(),
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().take(),
+                Err(TryLockError::WouldBlock) if self.ending.left().is_zero() => return None,
+                Err(TryLockError::WouldBlock) => thread::sleep(LOOK_EVERY),
+            }
+        }
     }
 
     /// The file that the volume is shown as, to be ended.

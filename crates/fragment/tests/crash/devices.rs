@@ -60,8 +60,8 @@ impl Devices {
         self.backing.push(Device::new(vec![0; halves.max(2) as usize]));
     }
 
-    /// What hosts do between two openings: attach volumes, begin with an empty cache, resize it. A volume that is
-    /// detached comes back as a new one, with other contents.
+    /// What hosts do between two openings: attach volumes, begin with an empty cache, resize it. A volume
+    /// that is detached comes back as a new one, with other contents.
     pub(crate) fn change(&mut self, random: &mut Random, value: u64) {
         if random.chance(1, 20) {
             let id = random.pick(&self.superblock.volumes).id;
