@@ -60,18 +60,17 @@ impl Drop for Stops<'_> {
     }
 }
 
-/// Reads two blocks of the first fragment: one after the other, or as a batch.
-fn read(volume: &CachedVolume, as_batch: bool) {
+/// Reads two blocks of a fragment: one after the other, or as a batch.
+fn read(volume: &CachedVolume, fragment: u64, as_batch: bool) {
     let [mut one, mut other] = [[0; BLOCK]; 2];
+    let [first, third] = [0, 2].map(|block| fragment * FRAGMENT + block * BLOCK as u64);
     if as_batch {
         let read = |offset, buf| Request::Read { offset, buf };
-        volume
-            .run(&mut [read(0, &mut one), read(2 * BLOCK as u64, &mut other)])
-            .into_iter()
-            .for_each(Result::unwrap);
+        let mut batch = [read(first, &mut one), read(third, &mut other)];
+        volume.run(&mut batch).into_iter().for_each(Result::unwrap);
     } else {
-        volume.read_at(&mut one, 0).unwrap();
-        volume.read_at(&mut other, 2 * BLOCK as u64).unwrap();
+        volume.read_at(&mut one, first).unwrap();
+        volume.read_at(&mut other, third).unwrap();
     }
 }
 
@@ -91,7 +90,7 @@ fn under(limit_us: u64, as_batch: bool, enough: impl Fn(&Statistics) -> bool) ->
         BlockCache::start(config.geometry().unwrap(), Arc::clone(&flash) as _, backing, settings).unwrap();
     let volume = cache.volume(0).unwrap();
     wait("a population", || {
-        volume.read_at(&mut [0; BLOCK], 0).unwrap();
+        read(&volume, 0, as_batch);
         cache.engine().location(0, 0).is_some()
     });
     flash.read_ms.store(READ_TAKES.as_millis() as u64, SeqCst);
@@ -101,7 +100,7 @@ fn under(limit_us: u64, as_batch: bool, enough: impl Fn(&Statistics) -> bool) ->
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(SeqCst) {
-                    read(&volume, as_batch);
+                    read(&volume, 0, as_batch);
                 }
             });
         }
@@ -111,7 +110,7 @@ fn under(limit_us: u64, as_batch: bool, enough: impl Fn(&Statistics) -> bool) ->
             round += 1;
             volume.write_at(&[round as u8; BLOCK], BLOCK as u64).unwrap();
             // Others leave for it.
-            volume.read_at(&mut [0; BLOCK], (1 + round % 7) * FRAGMENT).unwrap();
+            read(&volume, 1 + round % 7, as_batch);
             enough(&cache.statistics().engine)
         });
         // By and by, while the readers go on.
@@ -120,7 +119,7 @@ fn under(limit_us: u64, as_batch: bool, enough: impl Fn(&Statistics) -> bool) ->
         wait("a copy and a population", || {
             round += 1;
             if round % 64 == 0 {
-                volume.read_at(&mut [0; BLOCK], (1 + round / 64 % 7) * FRAGMENT).unwrap();
+                read(&volume, 1 + round / 64 % 7, as_batch);
             }
             let found = cache.statistics().engine;
             found.copy_blocks_used == 0 && found.populations_done > done
