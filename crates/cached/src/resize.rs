@@ -51,6 +51,7 @@ impl BlockCache {
         let geometry = shared.cache.geometry();
         check_length(&*shared.flash, geometry.end_of(slots.min(geometry.slots())))?;
         let bytes = u64::from(slots) * geometry.config().fragment_bytes;
+        let grows = slots > shared.cache.slots_limit();
         shared.cache.resize(bytes).map_err(|error| refused(&*shared.flash, &error))?;
         shared.offer_work();
         let (mut late, mut told) = (until(within), Instant::now());
@@ -58,7 +59,9 @@ impl BlockCache {
             // Of a cache that is used no more nothing leaves, and nothing of it counts.
             let is_used = !shared.health.is_lost() && shared.cache.health() == Health::Serving;
             if shared.cache.is_resized() {
-                give_back(&*shared.flash, geometry.end_of(slots)..geometry.end_of(geometry.slots()));
+                if !grows {
+                    give_back(&*shared.flash, geometry.end_of(slots)..geometry.end_of(geometry.slots()));
+                }
                 return Ok(Resized { fragments_left: 0, is_done: true });
             }
             let left = || u64::from(shared.cache.fragments_behind_limit());
@@ -86,15 +89,18 @@ pub fn resize_at_rest(
     let old = &found.newest;
     let new = old.resized(bytes).map_err(|error| refused(device, &error))?;
     let end = |superblock: &Superblock| superblock.layout.end_of(superblock.slots_limit);
-    if new.slots_limit > old.slots_limit {
-        make_room(device, end(&new))?;
+    let grows = new.slots_limit > old.slots_limit;
+    if grows {
+        make_room(device, end(&new))?
     } else {
-        check_length(device, end(&new))?;
+        check_length(device, end(&new))?
     }
     let failed = |error| CachedError::of_device(device.describe(), error);
     erase_records(device, &new.layout, new.slots_limit.min(old.slots_limit)).map_err(failed)?;
     write_superblock(device, &new, found.write_first).map_err(failed)?;
-    give_back(device, end(&new)..new.layout.end_of(new.layout.slots));
+    if !grows {
+        give_back(device, end(&new)..new.layout.end_of(new.layout.slots));
+    }
     Ok(new)
 }
 
