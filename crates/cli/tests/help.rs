@@ -22,6 +22,7 @@ const VERBS: &[&[&str]] = &[
     &["block", "list"],
     &["block", "flush"],
     &["block", "set"],
+    &["block", "resize"],
     &["block", "detach"],
     &["block", "check"],
     &["trace", "info"],

@@ -128,6 +128,9 @@ pub struct Config {
     /// Where on the cache device the first fragment lies, in bytes: a multiple of [`BLOCK_BYTES`]. What lies
     /// before it is the host's.
     pub data_offset: u64,
+    /// Fragments that the cache has room for at first, of those that its device has; 0 for all of them.
+    /// [`Cache::resize`](crate::Cache::resize) changes it.
+    pub slots_limit: u32,
     /// Size of each volume in bytes; volumes are called by their place in this list.
     pub volumes: Vec<u64>,
     /// What becomes of writes at first; [`Cache::set_write_mode`](crate::Cache::set_write_mode) changes it.
@@ -209,6 +212,7 @@ impl Config {
             fragment_bytes: 1 << 20,
             cache_bytes,
             data_offset: 0,
+            slots_limit: 0,
             volumes: volumes.to_vec(),
             write_mode: WriteMode::Through,
             population_workers: WORKERS_MAX,

@@ -101,8 +101,9 @@
 //!     last change had ended. A flush that has failed makes nothing durable, nor does a later one of that
 //!     device.
 //! 12. *Recovery.* Of the map those records are used that are stable, of this cache, of this slot, and of a
-//!     volume that was attached all the while. What was read is durable, and records that cannot be read or
-//!     contradict themselves are written over, before anything else happens.
+//!     volume that was attached all the while, and below the limit of the cache's size. What was read is
+//!     durable, and records that cannot be read, contradict themselves or lie behind the limit are written
+//!     over, before anything else happens.
 //! 13. *Offline.* Of a cache that is offline nothing is read, and nothing waits for it.
 //! 14. *Old, then new.* A block that was valid stays so while one write of all of it is under way whose copy
 //!     has not gone to the cache device and does not before the backing device has answered. That ends with

@@ -204,7 +204,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         Err(failure) => {
             // Nobody has been let in.
             if let Some((running, device)) = cache {
-                close(&running, device, &volumes, SIGNAL_WITHIN, |_| true);
+                close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
             }
             return Err(failure);
         }
@@ -221,7 +221,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
             let _ = server.shutdown();
             drop(fuse);
             if let Some((running, device)) = cache {
-                close(&running, device, &volumes, SIGNAL_WITHIN, |_| true);
+                close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
             }
             return Err(failure);
         }
@@ -241,7 +241,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         bytes: volume.device.len(),
         counters: Default::default(),
     });
-    let attachment = Attachment::new(cache.zip(facts), reports.collect(), (server, fuse), counts);
+    let attachment = Attachment::new(cache.zip(facts), device, reports.collect(), (server, fuse), counts);
     // It goes on answering while everything ends.
     let listener = socket.listener().try_clone().map_err(|error| {
         Failure::refused(control.display(), error).next("raise the limit of open files of this user")
@@ -256,7 +256,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     }
     notify::tell("STOPPING=1");
     drop(registered);
-    let ended = end(&attachment, device, &volumes);
+    let ended = end(&attachment, &volumes);
     let answer = match &ended {
         Ok(detached) => Answer::Done { result: serde_json::to_value(detached).unwrap_or_default() },
         Err(failure) => failure.again().into(),
@@ -314,7 +314,7 @@ fn start(
     cache: &mut CacheDevice,
     voucher: Option<Box<dyn Voucher>>,
 ) -> Result<BlockCache, Failure> {
-    let (bytes, superblock) = (cache.superblock.layout.cache_bytes, &cache.superblock);
+    let (bytes, superblock) = (cache.superblock.size(), &cache.superblock);
     let backing = (0..superblock.volumes.len()).map(|number| {
         let volume = volumes.iter().find(|volume| volume.number == number);
         volume.map(|volume| Arc::clone(&volume.device) as Arc<dyn Device>)
@@ -339,7 +339,7 @@ fn start(
         cache.path.display(),
         Size(bytes),
         running.statistics().engine.slots_used,
-        geometry.slots(),
+        running.engine().slots_limit(),
         geometry.config().fragment_bytes >> 10,
         cache.superblock.epoch,
         Size(devices::memory(geometry)?)

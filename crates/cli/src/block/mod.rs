@@ -16,6 +16,7 @@ mod open;
 mod prometheus;
 mod registry;
 mod report;
+mod resize;
 mod served;
 mod text;
 mod verbs;
@@ -44,6 +45,9 @@ pub(crate) enum BlockVerb {
     /// Change how an attached cache works: population, write mode.
     #[command(after_help = verbs::SET_EXAMPLES)]
     Set(verbs::SetArgs),
+    /// Make a cache larger or smaller, attached or not.
+    #[command(after_help = resize::EXAMPLES)]
+    Resize(resize::ResizeArgs),
     /// End an attached cache in good order.
     #[command(after_help = verbs::DETACH_EXAMPLES)]
     Detach(verbs::DetachArgs),
@@ -60,6 +64,7 @@ pub(crate) fn run(verb: &BlockVerb, json: bool) -> Result<(), Failure> {
         BlockVerb::List(args) => verbs::list(args, json),
         BlockVerb::Flush(args) => verbs::flush(args, json),
         BlockVerb::Set(args) => verbs::set(args, json),
+        BlockVerb::Resize(args) => resize::run(args, json),
         BlockVerb::Detach(args) => verbs::detach(args, json),
         BlockVerb::Check(args) => check::run(args, json),
     }

@@ -27,7 +27,9 @@ pub(super) struct CacheReport {
     pub(super) cache_id: String,
     /// Openings since it last began empty.
     pub(super) epoch: u64,
+    /// What of its device it uses, and what it can be resized to at most.
     pub(super) cache_bytes: u64,
+    pub(super) cache_bytes_max: u64,
     pub(super) fragment_bytes: u64,
     pub(super) memory_bytes: u64,
     /// working, suspended or lost.
@@ -70,7 +72,7 @@ pub(super) struct CacheReport {
     /// What the cache device has refused.
     pub(super) cache_failures: Vec<FailureReport>,
     /// How it does, and would do at other sizes, of the last one to two hours or since it was attached; null
-    /// where it populates nothing.
+    /// where it populates nothing, and while it has another size than it was attached with.
     pub(super) sizing: Option<SizingTable>,
 }
 

@@ -85,7 +85,14 @@ fn of_cache(cache: &CacheReport) -> String {
     let mut text = facts(&[
         (
             "cache",
-            format!("{}, {}, {} (epoch {})", cache.path, Size(cache.cache_bytes), cache.health, cache.epoch),
+            format!(
+                "{}, {} of at most {}, {} (epoch {})",
+                cache.path,
+                Size(cache.cache_bytes),
+                Size(cache.cache_bytes_max),
+                cache.health,
+                cache.epoch
+            ),
         ),
         ("began with", cache.begins.clone()),
         (
