@@ -363,6 +363,13 @@ mezzanine_ground::planted_bugs! {
         /// The records of metadata segments are read one after the other. Nothing is lost, but a recovery
         /// waits for each of them.
         SegmentsReadAlone,
+        /// A range that was invalidated is replayed in one part of the directory alone.
+        RangeTombstoneOfOnePart,
+        /// Of segments that were read together, appearances are noted when their records were replayed: what
+        /// is invalidated among them is not found.
+        AppearancesNotedLast,
+        /// The segments that were read together are replayed in another order.
+        SegmentsOutOfOrder,
         /// Every metadata segment takes along the reference bits of the same frames. Nothing is lost but
         /// second chances after a crash.
         ReferencesOfOneShare,
