@@ -18,25 +18,29 @@ use super::{UblkDevice, block_path};
 /// How long the end of one that nobody uses may take.
 const DETACH_WITHIN: Duration = Duration::from_secs(60);
 
+/// A block device that nobody uses, and nobody else can claim as long as this is kept.
+pub struct Claim(File);
+
 impl UblkDevice {
-    /// Takes the block device away, when what was written to it is flushed.
+    /// Claims the block device.
     ///
     /// # Errors
-    /// `ResourceBusy` if it is mounted or otherwise claimed, or a process has it open: it is shown as before
-    /// then. `TimedOut` if the device does not give requests back.
-    pub fn detach(&mut self) -> io::Result<()> {
-        if self.queue.is_none() {
-            return Ok(());
-        }
+    /// `ResourceBusy` if it is mounted or otherwise claimed, or a process has it open.
+    pub fn claim(&self) -> io::Result<Claim> {
         let claimed = open(&self.path, OFlags::EXCL)?;
         let users = users(&self.path);
-        if let Some(user) = users.first() {
-            let others =
-                if users.len() > 1 { format!(" and {} others", users.len() - 1) } else { String::new() };
-            let reason = format!("process {user}{others} has it open");
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, reason));
-        }
-        self.stop(DETACH_WITHIN, Some(claimed))
+        let Some(user) = users.first() else { return Ok(Claim(claimed)) };
+        let others = if users.len() > 1 { format!(" and {} others", users.len() - 1) } else { String::new() };
+        let reason = format!("process {user}{others} has it open");
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, reason))
+    }
+
+    /// Takes the block device away that was claimed, when what was written to it is flushed.
+    ///
+    /// # Errors
+    /// `TimedOut` if the device does not give requests back, and what the kernel refuses.
+    pub fn detach(&mut self, Claim(claimed): Claim) -> io::Result<()> {
+        if self.queue.is_none() { Ok(()) } else { self.stop(DETACH_WITHIN, Some(claimed)) }
     }
 
     /// Takes it away whoever uses it: what is under way is finished, for which there is so much time, and
@@ -90,7 +94,9 @@ impl UblkDevice {
 impl Drop for UblkDevice {
     fn drop(&mut self) {
         // If it is in use it waits for the next server when this process is gone.
-        let _ = self.detach();
+        if self.queue.is_some() {
+            let _ = self.claim().and_then(|claim| self.detach(claim));
+        }
     }
 }
 

@@ -19,7 +19,7 @@ mod kernel;
 mod serving;
 mod wire;
 
-pub use ends::number_of;
+pub use ends::{Claim, number_of};
 
 use std::fs;
 use std::io;
@@ -61,8 +61,8 @@ pub struct UblkOptions {
     pub logical_block: u32,
     /// Requests that are carried out at a time; each has a thread.
     pub threads: usize,
-    /// By what a block device whose server is gone is known again; 0: it is not. Two devices whose contents
-    /// differ must not have the same.
+    /// By what a block device whose server is gone is known again; 0: it is not, and its users get errors then.
+    /// Two devices whose contents differ must not have the same.
     pub identity: u64,
     /// Is told of requests that the device has failed.
     pub on_failure: Box<dyn Fn(&DeviceError) + Send + Sync>,
@@ -115,7 +115,8 @@ impl UblkDevice {
         options: UblkOptions,
         parameters: &Parameters,
     ) -> io::Result<Self> {
-        let features = USER_RECOVERY | USER_RECOVERY_REISSUE;
+        // What nobody would know again must not have its users wait.
+        let features = if options.identity == 0 { 0 } else { USER_RECOVERY | USER_RECOVERY_REISSUE };
         let wanted = Info {
             queues: 1,
             depth: DEPTH,
@@ -212,6 +213,14 @@ impl UblkDevice {
     }
 }
 
+/// Whether block devices can be made here: what is missing otherwise.
+///
+/// # Errors
+/// `NotFound` where the kernel has no ublk, `PermissionDenied` for users who may not.
+pub fn is_available() -> io::Result<()> {
+    Control::open().map(|_| ())
+}
+
 /// Deletes a block device that its server has left. Whoever has it open gets errors.
 ///
 /// # Errors
@@ -245,7 +254,7 @@ fn is_alive(process: i32) -> bool {
 fn info(control: &mut Control, number: u32) -> io::Result<Info> {
     let mut bytes = [0; INFO_BYTES];
     control.run(ControlOp::Info, number, 0, &mut bytes).map_err(|error| {
-        let is_missing = Errno::from_io_error(&error) == Some(Errno::INVAL);
+        let is_missing = matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::NODEV));
         if is_missing { io::Error::from(io::ErrorKind::NotFound) } else { error }
     })?;
     Ok(Info::from_bytes(&bytes))
