@@ -1,4 +1,4 @@
-//! Requests on a device, without the kernel: that is in `guest`.
+//! Requests on a device, without the kernel: that is in `guest/run`.
 #![allow(clippy::unwrap_used)]
 
 use mezzanine_device::MemoryDevice;

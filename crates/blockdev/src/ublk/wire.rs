@@ -152,20 +152,23 @@ pub(super) struct Parameters {
 
 impl Parameters {
     pub(super) fn to_bytes(&self) -> [u8; PARAMETERS_BYTES] {
-        const BASIC_AND_DISCARD: u32 = 1 | 1 << 1;
+        const BASIC: u32 = 1;
+        const DISCARD: u32 = 1 << 1;
         const VOLATILE_CACHE_AND_FUA: u32 = 1 << 2 | 1 << 3;
         let sectors = |bytes: u32| (u64::from(bytes) / SECTOR_BYTES) as u32;
         let attributes = u32::from(self.read_only) | u32::from(self.rotational) << 1 | VOLATILE_CACHE_AND_FUA;
         let mut bytes = [0; PARAMETERS_BYTES];
         bytes[0..4].copy_from_slice(&(PARAMETERS_BYTES as u32).to_ne_bytes());
-        bytes[4..8].copy_from_slice(&BASIC_AND_DISCARD.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&BASIC.to_ne_bytes());
         bytes[8..12].copy_from_slice(&attributes.to_ne_bytes());
         bytes[12] = self.logical_block.trailing_zeros() as u8;
         // Of the physical block, the best request and the smallest good one.
         bytes[13..16].fill(self.physical_block.trailing_zeros() as u8);
         bytes[16..20].copy_from_slice(&sectors(self.request_bytes).to_ne_bytes());
         bytes[24..32].copy_from_slice(&(self.len / SECTOR_BYTES).to_ne_bytes());
+        // The kernel refuses those of discards where they are all zeros.
         if !self.read_only {
+            bytes[4..8].copy_from_slice(&(BASIC | DISCARD).to_ne_bytes());
             bytes[44..48].copy_from_slice(&self.physical_block.to_ne_bytes());
             bytes[48..52].copy_from_slice(&sectors(self.range_bytes).to_ne_bytes());
             bytes[52..56].copy_from_slice(&sectors(self.range_bytes).to_ne_bytes());
@@ -281,7 +284,7 @@ mod tests {
         assert_eq!((word(16), word(20), u64::from_ne_bytes(part(&bytes, 24))), (1024, 0, 1 << 21));
         assert_eq!((word(40), word(44), word(48), word(52)), (0, 4096, 65536, 65536));
         let bytes = Parameters { read_only: true, ..parameters }.to_bytes();
-        assert!(bytes[8] == 0b1111 && bytes[40..].iter().all(|byte| *byte == 0));
+        assert!(bytes[4] == 1 && bytes[8] == 0b1111 && bytes[40..].iter().all(|byte| *byte == 0));
     }
 
     #[test]
