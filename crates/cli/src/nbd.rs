@@ -27,8 +27,8 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "ADDRESS:PORT", group = "where")]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// Make a block device of it, /dev/ublkbN, or take over the one that a crash has left; for each volume, where
-    /// there are several. Needs root and Linux 6.4 or later with the driver ublk_drv.
+    /// Make a block device of it, /dev/ublkbN, or take over the one that a crash has left; for each volume,
+    /// where there are several. Needs root and Linux 6.4 or later with the driver ublk_drv.
     #[arg(long, group = "where")]
     pub(crate) ublk: bool,
 

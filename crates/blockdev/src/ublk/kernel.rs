@@ -188,8 +188,8 @@ impl Queue {
         pushed.map_err(io::Error::other)
     }
 
-    /// Answers a request: bytes that were read or written, 0 where there are none, or a negative error number.
-    /// The next request may come under its tag.
+    /// Answers a request: bytes that were read or written, 0 where there are none, or a negative error
+    /// number. The next request may come under its tag.
     pub(super) fn answer(&mut self, tag: u16, result: i32, buffer: AlignedBuf) -> io::Result<()> {
         self.push(QueueOp::CommitAndFetch, tag, result, buffer)
     }

@@ -6,12 +6,12 @@
 //!    before the device has said so.
 //! 2. *Lengths.* The block device is as long as the device was when it was made, in whole logical blocks.
 //! 3. *Crashes.* When the process is gone, requests wait, those included that it had not answered; whoever
-//!    shows a device of the same identity next takes the block device over and is asked them all. So a request
-//!    may be carried out twice, a write with the same contents.
+//!    shows a device of the same identity next takes the block device over and is asked them all. So a
+//!    request may be carried out twice, a write with the same contents.
 //! 4. *Identity.* A block device is taken over only if length, blocks and attributes are what they would be
 //!    made anew. Whoever sets the identity answers for the contents.
-//! 5. *Ends.* What is in use is not taken away, unless by [`UblkDevice::close`]. What users had written before
-//!    is written back and flushed first.
+//! 5. *Ends.* What is in use is not taken away, unless by [`UblkDevice::close`]. What users had written
+//!    before is written back and flushed first.
 
 mod ends;
 #[allow(unsafe_code, reason = "the one module where memory is shared with the kernel")]
@@ -61,8 +61,8 @@ pub struct UblkOptions {
     pub logical_block: u32,
     /// Requests that are carried out at a time; each has a thread.
     pub threads: usize,
-    /// By what a block device whose server is gone is known again; 0: it is not, and its users get errors then.
-    /// Two devices whose contents differ must not have the same.
+    /// By what a block device whose server is gone is known again; 0: it is not, and its users get errors
+    /// then. Two devices whose contents differ must not have the same.
     pub identity: u64,
     /// Is told of requests that the device has failed.
     pub on_failure: Box<dyn Fn(&DeviceError) + Send + Sync>,
@@ -224,7 +224,8 @@ pub fn is_available() -> io::Result<()> {
 /// Deletes a block device that its server has left. Whoever has it open gets errors.
 ///
 /// # Errors
-/// `ResourceBusy` if it has a server, `NotFound` if there is none of that number; and what the kernel refuses.
+/// `ResourceBusy` if it has a server, `NotFound` if there is none of that number; and what the kernel
+/// refuses.
 pub fn delete(number: u32) -> io::Result<()> {
     let mut control = Control::open()?;
     let info = info(&mut control, number)?;

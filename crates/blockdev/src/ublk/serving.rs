@@ -190,8 +190,8 @@ impl Serving {
     }
 }
 
-/// The kernel waits for us when it writes back dirty pages to be able to use their memory; so no allocation of
-/// these threads may wait for that. Only root may say so, and nothing else depends on it.
+/// The kernel waits for us when it writes back dirty pages to be able to use their memory; so no allocation
+/// of these threads may wait for that. Only root may say so, and nothing else depends on it.
 fn without_waiting_for_memory() {
     let _ = rustix::process::configure_io_flusher_behavior(true);
 }

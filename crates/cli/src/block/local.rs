@@ -1,4 +1,5 @@
-//! What this machine sees of the volumes besides their sockets: a file through FUSE, block devices through ublk.
+//! What this machine sees of the volumes besides their sockets: a file through FUSE, block devices through
+//! ublk.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
