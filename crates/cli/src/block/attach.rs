@@ -1,4 +1,4 @@
-//! `mezz block attach`: volumes with their cache over NBD, in the foreground.
+//! `mezz block attach`: volumes with their cache over NBD or as block devices, in the foreground.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use mezzanine_blockdev::fuse::{FuseFile, FuseOptions};
 use mezzanine_blockdev::nbd::{Export, UnixSocket};
 use mezzanine_cached::{BlockCache, FileVoucher, Settings, Voucher};
-use mezzanine_device::{Device, DeviceError};
+use mezzanine_device::Device;
 use mezzanine_fragment::{WAITS_PER_MILLE, WAITS_PER_MILLE_MAX, WORKERS_MAX, WriteMode};
 
 use super::cache_device::CacheDevice;
@@ -18,6 +17,7 @@ use super::control::Answer;
 use super::detach::{close, end, tidy};
 use super::devices::{self, Named};
 use super::folders;
+use super::local::Local;
 use super::metrics::Metrics;
 use super::notify;
 use super::open::{self, Opened, Volume};
@@ -29,10 +29,12 @@ use crate::failure::{Failure, chain};
 use crate::nbd::{Counts, ListenArgs};
 use crate::output;
 use crate::size::Size;
+use crate::ublk;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz block attach /dev/nvme1n1 --backing /dev/sdb --socket /run/sdb.sock
   mezz block attach /dev/nvme1n1 --backing data=/dev/sdb --backing log=/dev/sdc --socket /run/cached.sock
+  mezz block attach /dev/nvme1n1 --backing /dev/sdb --ublk
   mezz block attach --without-cache --backing /dev/sdb --socket /run/sdb.sock
 
 Each volume is an export of its name; clients that name none get the first one. After an orderly end the cache goes on with what it had, and after a crash with all of it that was not written to in the \
@@ -69,12 +71,12 @@ pub(crate) struct AttachArgs {
     pub(super) backing: Vec<Named>,
 
     #[command(flatten)]
-    listen: ListenArgs,
+    pub(super) listen: ListenArgs,
 
     /// Show the volume as a file here, through FUSE: over an empty file, or one that is made and goes with
     /// it. For one volume alone; needs /dev/fuse, and fusermount3 where this user is not root.
     #[arg(long, value_name = "PATH", group = "where")]
-    fuse: Option<PathBuf>,
+    pub(super) fuse: Option<PathBuf>,
 
     /// Where to make the control socket (default: the socket's path and .control; with --listen alone, in the
     /// folder that `mezz block list` looks at).
@@ -151,6 +153,9 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
             .next("name one volume, or serve them at a --socket"));
     }
     let encryption = args.listen.encryption()?;
+    if args.listen.ublk {
+        ublk::refuse_missing()?;
+    }
     end_on_signals();
     // The kernel may be a client of ours: what it needs to free memory must not wait for memory. Only root
     // may say so, and nothing else depends on it.
@@ -193,13 +198,11 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     };
     let counts = Arc::new(Counts::default());
     let exports = exports(&volumes, cache.as_ref().map(|(cache, _)| cache));
-    let shown = exports.first().map(|(export, _)| export.clone());
     let serve = || {
-        let fuse =
-            args.fuse.as_ref().zip(shown).map(|(path, export)| show(path, export, &counts)).transpose()?;
-        Ok((args.listen.serve(exports, encryption, &counts)?, fuse))
+        let local = Local::show(args, &volumes, &exports, &counts)?;
+        Ok((args.listen.serve(exports, encryption, &counts)?, local))
     };
-    let (server, fuse) = match serve() {
+    let (server, local) = match serve() {
         Ok(serving) => serving,
         Err(failure) => {
             // Nobody has been let in.
@@ -219,7 +222,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         Ok(registered) => registered,
         Err(failure) => {
             let _ = server.shutdown();
-            drop(fuse);
+            drop(local);
             if let Some((running, device)) = cache {
                 close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
             }
@@ -234,14 +237,16 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         begins,
         unvouched,
     });
-    let reports = volumes.iter().map(|volume| VolumeReport {
+    let block_devices = local.block_devices();
+    let reports = volumes.iter().enumerate().map(|(place, volume)| VolumeReport {
         number: volume.number,
         name: volume.named.name.clone(),
         backing: volume.named.path.display().to_string(),
+        block_device: block_devices.get(place).map(|path| path.display().to_string()),
         bytes: volume.device.len(),
         counters: Default::default(),
     });
-    let attachment = Attachment::new(cache.zip(facts), device, reports.collect(), (server, fuse), counts);
+    let attachment = Attachment::new(cache.zip(facts), device, reports.collect(), (server, local), counts);
     // It goes on answering while everything ends.
     let listener = socket.listener().try_clone().map_err(|error| {
         Failure::refused(control.display(), error).next("raise the limit of open files of this user")
@@ -359,21 +364,4 @@ fn exports(volumes: &[Volume], cache: Option<&BlockCache>) -> Vec<(Export, Strin
         (Export { name: volume.named.name.clone(), zeroes_are_holes, ..Export::new(device) }, text)
     };
     volumes.iter().map(of).collect()
-}
-
-/// Shows a volume as a file.
-fn show(path: &Path, export: Export, counts: &Arc<Counts>) -> Result<FuseFile, Failure> {
-    let counts = Arc::clone(counts);
-    let on_failure = Box::new(move |error: &DeviceError| counts.note_failure(&chain(error)));
-    let options =
-        FuseOptions { zeroes_are_holes: export.zeroes_are_holes, on_failure, ..FuseOptions::default() };
-    let text = format!("showing {} ({})", export.name, Size(export.device.len()));
-    let file = FuseFile::mount(export.device, path, options).map_err(|error| {
-        Failure::refused(path.display(), format!("no file can be shown there: {error}")).next(
-            "name a path in a folder that exists; it needs /dev/fuse (modprobe fuse), and fusermount3 (of the package \
-             fuse3) where this user is not root",
-        )
-    })?;
-    output::note(&format!("{text}: {}", file.path().display()));
-    Ok(file)
 }

@@ -61,14 +61,7 @@ pub(super) fn end(attachment: &Attachment, volumes: &[Volume]) -> Result<Detache
 
 /// Ends what clients use, when what is under way is finished.
 fn disconnect(attachment: &Attachment) -> Result<(), Vec<DeviceError>> {
-    if let Some(mut fuse) = attachment.take_fuse() {
-        if let Err(error) = fuse.close(attachment.ending.left() + DEVICE_WITHIN) {
-            let path = fuse.path().display();
-            output::note(&format!(
-                "{path}: later requests fail, but it could not be closed cleanly: {error}"
-            ));
-        }
-    }
+    attachment.take_local().close(|| attachment.ending.left() + DEVICE_WITHIN);
     let server = attachment.server.write().unwrap_or_else(PoisonError::into_inner).take();
     server.map_or(Ok(()), Server::shutdown)
 }

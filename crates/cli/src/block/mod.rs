@@ -10,6 +10,7 @@ mod devices;
 mod ending;
 mod folders;
 mod label;
+mod local;
 mod metrics;
 mod notify;
 mod open;

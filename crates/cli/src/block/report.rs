@@ -82,6 +82,8 @@ pub(super) struct VolumeReport {
     pub(super) number: usize,
     pub(super) name: String,
     pub(super) backing: String,
+    /// As which the kernel has it; null without ublk.
+    pub(super) block_device: Option<String>,
     pub(super) bytes: u64,
     /// Its requests, by name; none without a cache.
     pub(super) counters: BTreeMap<String, u64>,

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mezzanine_blockdev::fuse::FuseFile;
 use mezzanine_blockdev::nbd::Server;
 use mezzanine_cached::{BlockCache, CachedStatistics};
 use mezzanine_fragment::{Admission, WriteMode};
@@ -17,6 +16,7 @@ use super::cache_device::CacheDevice;
 use super::check::Comparison;
 use super::control::{Answer, Request, Settings, next_request, parse, send};
 use super::ending::Ending;
+use super::local::Local;
 use super::metrics::{self, Metrics};
 use super::prometheus;
 use super::report::{self, CacheReport, Report, VolumeReport};
@@ -36,7 +36,7 @@ pub(super) struct Attachment {
     pub(super) cache: Option<(BlockCache, CacheFacts)>,
     pub(super) volumes: Vec<VolumeReport>,
     pub(super) server: RwLock<Option<Server>>,
-    fuse: Mutex<Option<FuseFile>>,
+    local: Mutex<Local>,
     /// The cache device, until the end has it.
     pub(super) device: Mutex<Option<CacheDevice>>,
     /// Held by who resizes the cache.
@@ -85,14 +85,14 @@ impl Attachment {
         cache: Option<(BlockCache, CacheFacts)>,
         device: Option<CacheDevice>,
         volumes: Vec<VolumeReport>,
-        (server, fuse): (Server, Option<FuseFile>),
+        (server, local): (Server, Local),
         counts: Arc<Counts>,
     ) -> Arc<Self> {
         Arc::new(Self {
             cache,
             volumes,
             server: RwLock::new(Some(server)),
-            fuse: Mutex::new(fuse),
+            local: Mutex::new(local),
             device: Mutex::new(device),
             resizing: Mutex::default(),
             counts,
@@ -346,19 +346,12 @@ impl Attachment {
                     .next("disconnect them first (nbd-client -d, umount), or give --disconnect"));
             }
         }
-        let mut fuse = self.fuse.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = fuse.as_mut().filter(|_| !disconnect) {
-            if let Err(error) = file.unmount() {
-                if let Some(server) = &*self.server.read().unwrap_or_else(PoisonError::into_inner) {
-                    server.let_in_again();
-                }
-                let failure =
-                    Failure::refused(file.path().display(), format!("it cannot be unmounted: {error}"));
-                return Err(failure.next(
-                    "end what uses it (umount, losetup -d), or give --disconnect: whoever has it open gets errors then",
-                ));
+        let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(failure) = if disconnect { Ok(()) } else { local.end_unused() } {
+            if let Some(server) = &*self.server.read().unwrap_or_else(PoisonError::into_inner) {
+                server.let_in_again();
             }
-            *fuse = None;
+            return Err(failure);
         }
         Ok(within)
     }
@@ -376,9 +369,9 @@ impl Attachment {
         }
     }
 
-    /// The file that the volume is shown as, to be ended.
-    pub(super) fn take_fuse(&self) -> Option<FuseFile> {
-        self.fuse.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// What this machine sees of the volumes, to be ended.
+    pub(super) fn take_local(&self) -> Local {
+        std::mem::take(&mut *self.local.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -62,6 +62,11 @@ pub(super) fn status(report: &Report) -> String {
         ]);
     }
     text.push_str(&table.render());
+    for volume in &report.volumes {
+        if let Some(path) = &volume.block_device {
+            text.push_str(&format!("{} is {path}\n", volume.name));
+        }
+    }
     text.push_str(&format!(
         "\nprocess {}, {:.0} s, {} clients now, {} so far, {} failed requests\n",
         report.process, report.seconds, report.clients, report.clients_seen, report.failed_requests
