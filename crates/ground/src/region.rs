@@ -351,6 +351,7 @@ impl Region {
     }
 
     /// Has the processor fetch the `index`th value of a type, where it can be told to.
+    #[inline]
     pub fn prefetch<T: Arrayed>(&self, index: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let Some(value) = self.at::<T>(index) {

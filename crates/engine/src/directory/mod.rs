@@ -344,19 +344,14 @@ impl<'r> Directory<'r> {
     }
 
     /// Tells that a page will be looked for soon.
-    pub(crate) fn prefetch(&self, id: &PageId) {
-        self.prefetch_bucket(self.hashed(id));
-    }
-
-    /// [`Self::prefetch`] for a page whose place is known.
     #[inline]
     pub(crate) fn prefetch_bucket(&self, hashed: Hashed) {
         self.region.prefetch::<Bucket>(hashed.bucket);
     }
 
-    /// Tells that a page that was announced is looked for now or never.
-    pub(crate) fn prefetch_entry(&self, id: &PageId) {
-        let hashed = self.hashed(id);
+    /// Tells that a page whose bucket was fetched is looked for now or never.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, hashed: Hashed) {
         if let Some(link) = self.bucket(hashed).first(hashed.tag()) {
             self.region.prefetch::<Entry>(link.wrapping_sub(1) as usize);
         }
