@@ -58,15 +58,13 @@ impl Tier {
     /// tells it twice, so that what the tier needs is in the processor's cache when its turn comes.
     #[inline]
     pub fn will_need(&self, id: &PageId) {
-        let directory = self.directory();
-        directory.prefetch_bucket(directory.hashed(id));
+        self.directory().prefetch(id);
     }
 
     /// The same, a few hundred nanoseconds after [`Self::will_need`] and as many before the page is needed.
     #[inline]
     pub fn soon_needs(&self, id: &PageId) {
-        let directory = self.directory();
-        directory.prefetch_entry(directory.hashed(id));
+        self.directory().prefetch_entry(id);
     }
 
     /// Finds the valid version of a page. If staging memory holds it, it is copied to `out`.
@@ -110,7 +108,7 @@ impl Tier {
                 return;
             }
             if let Some(Announced { hashed, .. }) = &announced[(step + AHEAD) % (2 * AHEAD)] {
-                directory.prefetch_entry(*hashed);
+                directory.prefetch_first(*hashed);
             }
             step += 1;
         }

@@ -271,7 +271,7 @@ impl Scan<'_, '_> {
         let mut end = header.first_position;
         for (index, bytes) in records.chunks_exact(RECORD_BYTES).enumerate() {
             if let Some(ahead) = records.get((index + AHEAD) * RECORD_BYTES..).and_then(Record::page_id) {
-                tier.will_need(&ahead);
+                tier.directory().prefetch(&ahead);
             }
             let mut record = [0; RECORD_BYTES];
             record.copy_from_slice(bytes);
