@@ -30,6 +30,8 @@ pub mod memory;
 
 mod huge_pages;
 
+mod runs;
+
 mod null;
 
 mod sleeping;
@@ -48,6 +50,7 @@ pub use huge_pages::prefer_huge_pages;
 pub use memory::MemoryDevice;
 pub use model::Model;
 pub use null::NullDevice;
+pub use runs::{Run, runs};
 pub use shared::{Setup, SharedMemory};
 pub use sleeping::sleep_at_locks;
 pub use two_zones::TwoZones;

@@ -75,6 +75,8 @@ mod answers;
 
 mod tier;
 
+mod lookup;
+
 mod mode;
 
 mod directory;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use mezzanine_device::zones::write_pointer;
 use mezzanine_device::{
     Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, NullDevice, OpenOptions, Request,
-    sleep_at_locks,
+    prefer_huge_pages, sleep_at_locks,
 };
 use mezzanine_engine::format::{
     FormatError, Superblock, SuperblockError, TierState, read_superblock, write_superblock,
@@ -316,7 +316,7 @@ impl Host {
     /// Gives the tier its memory, at the same address in this process and its children. `fresh` says that it
     /// is as the system gave it, zeroed, and that nobody has written to it: then [`Self::start`] need not
     /// wipe it. Memory in which a tier was before is not fresh, as after a crash that the server's shared
-    /// memory has survived.
+    /// memory has survived. The kernel is asked for huge pages, for forked children as well.
     ///
     /// # Safety
     /// The memory is initialised, stays valid and is used by nothing else while a process uses this host.
@@ -329,6 +329,7 @@ impl Host {
         // SAFETY: less than REGION_ALIGNMENT bytes are skipped, and memory_bytes counts so many more than the
         // region needs.
         let aligned = unsafe { base.add(skipped) };
+        prefer_huge_pages(NonNull::slice_from_raw_parts(aligned, bytes - skipped));
         self.memory = Some(Memory { bytes: Bytes::Raw { base: aligned, bytes: bytes - skipped }, fresh });
         self.tier = OnceLock::new();
     }
