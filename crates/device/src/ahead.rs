@@ -19,7 +19,8 @@ use crate::{AlignedBuf, Device};
 
 /// Places for reads that are under way; see the module's rules.
 pub trait ReadsAhead: Send {
-    /// Begins to read from byte `offset` on into a place. A read that was begun there before is given up.
+    /// Begins to read from byte `offset` on into a place. A read that was begun there before is given up, but
+    /// waited for: the kernel may still write to the place.
     /// False if nothing was begun.
     ///
     /// # Panics
@@ -32,6 +33,13 @@ pub trait ReadsAhead: Send {
     /// # Panics
     /// If there is no such place.
     fn finish(&mut self, place: usize) -> Option<&[u8]>;
+
+    /// Whether a read goes on in a place, so that [`begin`](Self::begin) and [`finish`](Self::finish) would
+    /// wait for it. Does not wait.
+    ///
+    /// # Panics
+    /// If there is no such place.
+    fn is_under_way(&mut self, place: usize) -> bool;
 
     /// By what the reads go on, in a few words for a person.
     fn describe(&self) -> String;
@@ -61,6 +69,10 @@ impl ReadsAhead for ReadLate {
         let offset = self.offsets[place].take()?;
         self.device.read_at(&mut self.buf, offset).ok()?;
         Some(&self.buf)
+    }
+
+    fn is_under_way(&mut self, _place: usize) -> bool {
+        false
     }
 
     fn describe(&self) -> String {

@@ -45,7 +45,7 @@ pub struct ReadAhead {
     way: Way,
     /// The first that was begun first.
     under_way: VecDeque<Begun>,
-    free: Vec<usize>,
+    free: VecDeque<usize>,
     counts: AheadCounts,
 }
 
@@ -78,10 +78,17 @@ impl ReadAhead {
 
     fn remove(&mut self, index: usize) -> Option<Begun> {
         let begun = self.under_way.remove(index)?;
-        self.free.push(begun.place);
+        self.free.push_back(begun.place);
         Some(begun)
     }
 
+    /// Which read nobody has come for yet, of those that have completed.
+    fn oldest_that_is_over(&mut self) -> Option<usize> {
+        let Way::Places(places) = &mut self.way else { return None };
+        self.under_way.iter().position(|begun| !places.is_under_way(begun.place))
+    }
+
+    /// Begins to read a page; where all places are under way, nothing.
     fn begin(&mut self, id: &PageId, page: FlashPage) {
         if let Some(index) = self.find(id) {
             if self.under_way[index].page.is_same_version(&page) {
@@ -90,13 +97,17 @@ impl ReadAhead {
             self.counts.stale += 1;
             self.remove(index);
         }
-        if self.free.is_empty() && self.remove(0).is_some() {
+        if self.free.is_empty() {
+            let Some(index) = self.oldest_that_is_over() else { return };
             self.counts.unused += 1;
+            self.remove(index);
         }
         let Way::Places(places) = &mut self.way else { return };
-        let Some(place) = self.free.pop() else { return };
+        // Where a read was given up it may go on, and whoever begins does not wait.
+        let idle = self.free.iter().position(|place| !places.is_under_way(*place));
+        let Some(place) = idle.and_then(|index| self.free.remove(index)) else { return };
         if !places.begin(place, page.offset) {
-            self.free.push(place);
+            self.free.push_back(place);
             return;
         }
         self.counts.begun += 1;
@@ -144,7 +155,7 @@ impl Host {
             Ok(places) => Way::Places(places),
             Err(error) => Way::Unsupported(error.to_string()),
         };
-        ahead.free = (0..depth).rev().collect();
+        ahead.free = (0..depth).collect();
         ahead.depth = depth;
     }
 

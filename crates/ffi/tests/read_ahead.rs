@@ -105,17 +105,21 @@ fn reads_ahead_are_bounded_and_forgotten() {
             counts.unused - before.unused,
         ]
     };
-    assert_eq!(of(counts), [64, 16, 0, 48], "the last sixteen were kept");
+    // With all places under way nothing is begun: how often that was depends on the machine.
+    let [begun, used, stale, unused] = of(counts);
+    assert!((16..=64).contains(&begun), "{counts:?}");
+    assert_eq!([used, stale, unused], [16, 0, begun - 16], "sixteen were kept");
     host.read_ahead(&ids(0..10), 16);
     host.forget_ahead();
-    assert_eq!(of(host.ahead_counts()), [74, 16, 0, 58]);
+    assert_eq!(of(host.ahead_counts()), [begun + 10, 16, 0, begun - 6]);
     assert_eq!(read(&host, &machine, 3), Some(3));
     host.read_ahead(&ids(0..10), 16);
     host.read_ahead(&ids(20..22), 8);
-    assert_eq!(of(host.ahead_counts()), [86, 16, 0, 68], "another depth gives up what was under way");
+    let [begun, used, stale, unused] = of(host.ahead_counts());
+    assert_eq!([used, stale, unused], [16, 0, begun - 18], "another depth gives up what was under way");
     assert_eq!(host.ahead_bytes(), 8 * PAGE);
     assert_eq!(read(&host, &machine, 20), Some(20));
-    assert_eq!(of(host.ahead_counts()), [86, 17, 0, 68]);
+    assert_eq!(of(host.ahead_counts()), [begun, 17, 0, begun - 18]);
 }
 
 /// A block that was read ahead is written, goes to flash in another place, is dropped, or is overwritten past

@@ -124,9 +124,10 @@ is($counts->{prefetches}, $counts->{prefetches_used} + $counts->{prefetches_unus
 is($counts->{prefetch_bytes}, 0, 'with its memory');
 $session = stopped();
 $process = $session->query('SELECT pg_backend_pid()');
+my $killed_at = -s $node->logfile;
 kill 'KILL', $process;
 eval { $session->quit };
-$node->poll_query_until('postgres', 'SELECT true');
+$node->wait_for_log(qr/database system is ready to accept connections/, $killed_at);
 is($node->safe_psql('postgres', "$bitmap SET effective_io_concurrency = 32; $query"), "$rows|$ids|$rows",
 	'after a killed session the server recovers');
 

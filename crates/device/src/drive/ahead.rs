@@ -45,6 +45,10 @@ impl ReadsAhead for DriveAhead {
         read
     }
 
+    fn is_under_way(&mut self, place: usize) -> bool {
+        self.inner.is_under_way(place)
+    }
+
     fn describe(&self) -> String {
         format!("the clock of a modelled {}", self.attached.drive.model.title)
     }

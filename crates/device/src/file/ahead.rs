@@ -76,6 +76,10 @@ impl ReadsAhead for CacheAhead {
         self.late.finish(place)
     }
 
+    fn is_under_way(&mut self, place: usize) -> bool {
+        self.late.is_under_way(place)
+    }
+
     fn describe(&self) -> String {
         format!("the page cache: {}", self.reason)
     }
@@ -213,6 +217,13 @@ impl ReadsAhead for RingAhead {
         // SAFETY: the place has so many bytes, initialised by the mapping at the latest, and nothing is under
         // way there as long as the borrow lasts.
         Some(unsafe { slice::from_raw_parts(self.address(place), self.bytes) })
+    }
+
+    fn is_under_way(&mut self, place: usize) -> bool {
+        if self.is_ours() && self.states[place] == State::UnderWay {
+            self.reap();
+        }
+        self.states[place] == State::UnderWay
     }
 
     fn describe(&self) -> String {

@@ -38,6 +38,10 @@ pub(super) fn will_need(file: &File, offset: u64, len: u64) -> io::Result<()> {
 
 /// Whether a file lies in memory (tmpfs): a read of it is a copy, and nothing is gained by beginning it early.
 pub(super) fn lies_in_memory(file: &File) -> bool {
+    // Of a block device the file system is asked that has its name, which lies in memory as a rule.
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
     let mut about = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the pointer is valid for the duration of the call.
     if unsafe { libc::fstatfs(file.as_raw_fd(), about.as_mut_ptr()) } != 0 {

@@ -346,12 +346,15 @@ impl FileDevice {
             });
         }
         let shared = self.edges.read().unwrap_or_else(PoisonError::into_inner);
-        let outcomes = match self.batches {
-            Batches::Ring => ring::run(&mut transfers).unwrap_or_else(|| pool::run(&mut transfers)),
-            Batches::Pool => pool::run(&mut transfers),
-            Batches::RingAlone => ring::run(&mut transfers).unwrap_or_else(|| one_by_one(&mut transfers)),
-            Batches::OneByOne => one_by_one(&mut transfers),
-        };
+        // A process that is killed in a system call is there until the call has ended. What it has given to a
+        // ring the kernel carries out after it is gone: a write would come behind a recovery, over what was
+        // written since.
+        let is_write = |transfer: &Transfer<'_>| matches!(transfer.memory, Memory::Write(_));
+        let ringed = if transfers.iter().any(is_write) { None } else { self.run_ringed(&mut transfers) };
+        let outcomes = ringed.unwrap_or_else(|| match self.batches {
+            Batches::Ring | Batches::Pool => pool::run(&mut transfers),
+            Batches::RingAlone | Batches::OneByOne => one_by_one(&mut transfers),
+        });
         drop(shared);
         let done: Vec<usize> = transfers.iter().map(|transfer| transfer.done).collect();
         drop(transfers);
@@ -367,6 +370,14 @@ impl FileDevice {
                 _ => outcome,
             };
             results[*index] = outcome.map_err(|error| self.failed(operation, offset, len as usize, error));
+        }
+    }
+
+    /// Through the ring, if batches go there.
+    fn run_ringed(&self, transfers: &mut [Transfer<'_>]) -> Option<Vec<io::Result<()>>> {
+        match self.batches {
+            Batches::Ring | Batches::RingAlone => ring::run(transfers),
+            Batches::Pool | Batches::OneByOne => None,
         }
     }
 

@@ -23,7 +23,9 @@ pub enum DirectIo {
     Never,
 }
 
-/// How several requests are carried out at once. A single request takes the plain system call with either.
+/// How several requests are carried out at once. A single request takes the plain system call with any of
+/// them, and so does a batch with a write: io_uring is for reads. A process that is killed is there until its
+/// system calls have ended, while the kernel carries out after its end what it has given to a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IoEngine {
     /// io_uring where the kernel allows it, else the thread pool.

@@ -70,6 +70,12 @@ pub(super) fn run(transfers: &mut [Transfer<'_>]) -> Option<Vec<io::Result<()>>>
     Some(results)
 }
 
+/// Whether this thread has used a ring.
+#[cfg(test)]
+pub(super) fn was_used() -> bool {
+    RING.with(|slot| slot.borrow().is_some())
+}
+
 /// This thread's ring, taken out of its slot so that no borrow is held while waiting.
 fn take_ring() -> Option<ThreadRing> {
     let process = process::id();

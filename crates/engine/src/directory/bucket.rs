@@ -153,6 +153,11 @@ impl Bucket {
     pub(crate) fn settle<'e>(&self, next: impl Fn(u32) -> &'e AtomicU32, tag: impl Fn(u32) -> u8) {
         while self.is_chained() {
             let first = self.links[LAST].load(Relaxed);
+            if first == NO_LINK {
+                // All of it went at once.
+                self.set_tag(LAST, 0);
+                return;
+            }
             let second = next(first).load(Relaxed);
             if second == NO_LINK {
                 self.set_tag(LAST, tag(first));

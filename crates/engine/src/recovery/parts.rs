@@ -69,9 +69,11 @@ enum Step {
 }
 
 impl Tier {
-    fn parts_for(&self, workers: &dyn Workers) -> usize {
-        let one = self.geometry.journal.is_some() || workers.count() == 1;
-        let parts = if one { 1 } else { (workers.count() * PARTS_PER_WORKER).next_power_of_two() };
+    fn parts_for(&self, records: usize, workers: &dyn Workers) -> usize {
+        let count = workers.count_for(records);
+        let one = self.geometry.journal.is_some() || count == 1;
+        // Each part goes through a range that was dropped.
+        let parts = if one { 1 } else { (count * PARTS_PER_WORKER).next_power_of_two() };
         parts.min(PARTS_MAX).min(self.geometry.config().shards as usize)
     }
 
@@ -83,8 +85,8 @@ impl Tier {
         workers: &dyn Workers,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), RecoveryError> {
-        let parts = self.parts_for(workers);
         let records = segments.iter().map(|(_, records)| records.len() / RECORD_BYTES).sum();
+        let parts = self.parts_for(records, workers);
         let sorted: Vec<_> = segments.iter().map(|_| Mutex::new(Ok(Vec::new()))).collect();
         let late = planted::is(Bug::AppearancesNotedLast);
         let sort = |task: usize| match task.checked_sub(1) {
