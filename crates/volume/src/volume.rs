@@ -197,9 +197,21 @@ impl Volume {
     /// The failure of a read or write; the volume is read-only then, and the tier still holds what was not
     /// written.
     pub fn drain(&self) -> Result<(), VolumeError> {
-        self.local.drain()?;
-        self.local.recording.mark(Op::Checkpoint, None);
-        Ok(())
+        self.drain_while(|_, _| true).map(drop)
+    }
+
+    /// As [`Self::drain`], as long as `go_on` says so, which is told after every few hundred pages how many
+    /// were written, and of how many. Returns whether all were; if not, those that were are no longer newer
+    /// than their disk copies, and the tier has the others as before.
+    ///
+    /// # Errors
+    /// As [`Self::drain`].
+    pub fn drain_while(&self, go_on: impl FnMut(u64, u64) -> bool) -> Result<bool, VolumeError> {
+        let complete = self.local.drain(go_on)?;
+        if complete {
+            self.local.recording.mark(Op::Checkpoint, None);
+        }
+        Ok(complete)
     }
 
     /// Records from now on every page that is read or written through the volume, every sync, and every

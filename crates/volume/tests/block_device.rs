@@ -17,7 +17,7 @@ use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Power}
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, Request};
 use mezzanine_ground::random::Random;
 use mezzanine_volume::{
-    Admission, AttachOptions, BlockDevice, Design, SyncMode, Volume, VolumeConfig, VolumeError,
+    Admission, AttachOptions, BlockDevice, Design, SyncMode, TierConfig, Volume, VolumeConfig, VolumeError,
 };
 
 const SECTOR: usize = 512;
@@ -299,6 +299,47 @@ fn what_is_trimmed_costs_no_write_of_the_disk() {
         device.read_at(&mut ends, offset).unwrap();
         assert!(ends == [7; PAGE], "page at {offset}");
     }
+}
+
+/// As whoever detaches a device does that has a limit of time.
+#[test]
+fn a_drain_ends_when_it_is_told_to_and_the_next_one_goes_on() {
+    // More than are written at a time.
+    const PAGES: usize = 300;
+    let config = VolumeConfig { workers: 0, ..VolumeConfig::new(TierConfig::new(PAGE as u32, 4096)) };
+    let flash = formatted(&config);
+    let backing =
+        Backing { disk: Arc::new(MemoryDevice::new((PAGES * PAGE) as u64)), ..Backing::new("disk") };
+    let contents: Vec<u8> = (0..PAGES * PAGE).map(|at| (at / PAGE) as u8 ^ 0x5A).collect();
+    let check = |device: &BlockDevice| {
+        let mut found = vec![0; PAGES * PAGE];
+        device.read_at(&mut found, 0).unwrap();
+        assert!(found == contents);
+    };
+    let volume = open(&flash, &config);
+    let device = BlockDevice::new(backing.attach(&volume).unwrap());
+    device.write_at(&contents, 0).unwrap();
+    device.flush().unwrap();
+    let mut told = Vec::new();
+    let complete = volume.drain_while(|done, total| {
+        told.push((done, total));
+        false
+    });
+    assert!(!complete.unwrap() && told.len() == 1, "{told:?}");
+    let (done, total) = told[0];
+    assert!(done > 0 && done < total && total == PAGES as u64, "{done} of {total}");
+    assert_eq!(volume.statistics().disk_pages_written, done);
+    check(&device);
+    // The process dies, and the next one does the rest.
+    drop((device, volume));
+    let volume = open(&flash, &config);
+    let device = BlockDevice::new(backing.attach(&volume).unwrap());
+    check(&device);
+    assert!(volume.drain_while(|_, _| true).unwrap());
+    assert!(volume.drain_while(|_, _| panic!("nothing is left")).unwrap());
+    drop(device);
+    volume.close_drained().unwrap();
+    backing.disk.inspect(|disk| assert!(disk == contents));
 }
 
 #[test]
