@@ -42,8 +42,8 @@ fn is_read_only(error: &VolumeError) -> bool {
     error.kind() == VolumeErrorKind::ReadOnly && !planted::is(Bug::ReadOnlyCloseFails)
 }
 
-/// Pages that are newer than their disk copies, of a tier that is quiesced.
-fn dirty_pages(host: &TierHost) -> u64 {
+/// Pages that are newer than their disk copies; about so many where the tier is not quiesced.
+pub(crate) fn dirty_pages(host: &TierHost) -> u64 {
     let mut cursor = DrainCursor::default();
     let batch = || host.tier.drain_batch(&mut cursor, DRAIN_PAGES).len() as u64;
     std::iter::repeat_with(batch).take_while(|pages| *pages > 0).sum()

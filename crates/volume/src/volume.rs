@@ -18,6 +18,7 @@ use crate::forget::Forgotten;
 use crate::health::Mode;
 use crate::open::open_tier;
 use crate::pacing::WINDOW;
+use crate::quiesce::dirty_pages;
 use crate::registry::{OpenReport, Registry};
 use crate::replace::ReplaceOptions;
 use crate::resize::ResizeProgress;
@@ -400,6 +401,12 @@ impl Volume {
             Some((self.local.file(id.file() as u32)?.path.clone(), id.block().saturating_mul(size)))
         };
         host.tier.lost().into_iter().filter_map(of).collect()
+    }
+
+    /// Pages that flash or memory alone has in their newest version, for people: others come and go while they
+    /// are counted, which takes a look at each frame.
+    pub fn newer_than_disk(&self) -> u64 {
+        self.local.tier_in_use().map_or(0, |host| dirty_pages(&host))
     }
 
     /// How much of the last fraction of a second the disks were busy with what readers and writers waited

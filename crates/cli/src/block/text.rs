@@ -2,6 +2,7 @@
 
 use mezzanine_report::{Table, facts, number};
 
+use super::page;
 use super::report::{CacheReport, Report};
 use crate::size::Size;
 
@@ -35,7 +36,11 @@ const BYPASSES: [(&str, &str); 24] = [
 
 pub(super) fn status(report: &Report) -> String {
     let mut text = String::new();
-    if let Some(cache) = &report.cache {
+    if let Some(page) = &report.page {
+        text.push_str(&page::text(page));
+        text.push_str(&of_volumes(report));
+        return text;
+    } else if let Some(cache) = &report.cache {
         text.push_str(&of_cache(cache));
     } else {
         text.push_str("without a cache: every request goes to the volume's own device\n");
@@ -62,11 +67,24 @@ pub(super) fn status(report: &Report) -> String {
         ]);
     }
     text.push_str(&table.render());
-    text.push_str(&format!(
+    text.push_str(&process(report));
+    text
+}
+
+/// Volumes whose requests are not counted one by one.
+fn of_volumes(report: &Report) -> String {
+    let mut table = Table::new(["volume", "size", "backing"]).left([2]);
+    for volume in &report.volumes {
+        table.row([volume.name.clone(), Size(volume.bytes).to_string(), volume.backing.clone()]);
+    }
+    format!("\n{}{}", table.render(), process(report))
+}
+
+fn process(report: &Report) -> String {
+    format!(
         "\nprocess {}, {:.0} s, {} clients now, {} so far, {} failed requests\n",
         report.process, report.seconds, report.clients, report.clients_seen, report.failed_requests
-    ));
-    text
+    )
 }
 
 fn percent(part: u64, all: u64) -> String {
