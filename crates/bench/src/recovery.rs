@@ -9,8 +9,10 @@ use std::time::Instant;
 use mezzanine_device::prefer_huge_pages;
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
-    Blank, Job, PageId, ReadError, ReadFlash, StageIn, StageKind, SyncState, Tier, TierConfig,
+    Blank, InTurn, Job, PageId, ReadError, ReadFlash, RecoveryReport, StageIn, StageKind, SyncState, Tier,
+    TierConfig, Workers,
 };
+use mezzanine_volume::RecoveryThreads;
 
 use crate::report::{Outcome, Row, Scale};
 use crate::scale;
@@ -43,25 +45,62 @@ fn measure(bytes: u64, file: File) -> Outcome {
     let mut flash = Flash(file);
     let superblock = fill(&config, &fresh, &mut flash)?;
 
-    let region = Blank::heap(geometry.region_bytes());
-    prefer_huge_pages(region.memory());
-    let (start, start_processor) = (Instant::now(), processor_seconds()?);
-    let recovered = Tier::recover(region, &superblock, 1, &mut flash)?;
-    let (seconds, processor) = (start.elapsed().as_secs_f64(), processor_seconds()? - start_processor);
-    let report = recovered.report;
+    let (report, alone) = timed(&superblock, &mut flash, &InTurn(1))?;
+    let threads = RecoveryThreads::of_machine();
+    let (_, together) = timed(&superblock, &mut flash, &threads)?;
     let read = report.bytes_read as f64;
+    let frame = |seconds: f64| seconds * 1e9 / geometry.frames() as f64;
     let size = format!("{:.1} GiB, 8 KiB pages", bytes as f64 / (1u64 << 30) as f64);
     let scan = geometry.flash_bytes() as f64;
     Ok(vec![
         Row::new(format!("recovery, flash read ({size})"), read / 1e6, "MB").beside("full scan", scan / 1e6),
         Row::new("recovery, seconds of a device at 500 MB/s", read / DEVICE_BANDWIDTH, "s")
             .beside("full scan", scan / DEVICE_BANDWIDTH),
-        Row::new("recovery, processor time, reads from the page cache included", processor, "s")
-            .beside("on the clock", seconds),
+        Row::new(
+            "recovery by one thread, processor time, reads from the page cache included",
+            alone.processor,
+            "s",
+        )
+        .beside("on the clock", alone.clock),
+        Row::new("recovery by one thread, processor time for each frame", frame(alone.processor), "ns"),
+        Row::new(format!("recovery by {} threads, on the clock", threads.count()), together.clock, "s")
+            .beside("by one", alone.clock),
+        Row::new("recovery by them, processor time for each frame", frame(together.processor), "ns")
+            .beside("by one", frame(alone.processor)),
         Row::new("recovery, pages in the tier", report.valid as f64, "pages"),
         Row::new("recovery, segments read", report.segments_read as f64, "segments"),
         Row::new("recovery, groups scanned", report.groups_scanned as f64, "groups"),
     ])
+}
+
+/// Seconds that a recovery took.
+struct Took {
+    clock: f64,
+    processor: f64,
+}
+
+fn timed(
+    superblock: &Superblock,
+    flash: &mut Flash,
+    workers: &dyn Workers,
+) -> Result<(RecoveryReport, Took), Box<dyn Error>> {
+    let region = Blank::heap(superblock.config.geometry()?.region_bytes());
+    prefer_huge_pages(region.memory());
+    let (start, start_processor) = (Instant::now(), process_seconds()?);
+    let recovered = Tier::recover_with(region, superblock, 1, flash, workers)?;
+    let clock = start.elapsed().as_secs_f64();
+    Ok((recovered.report, Took { clock, processor: process_seconds()? - start_processor }))
+}
+
+/// Seconds that the threads of this process have had the processor, those included that have ended; in steps
+/// of a hundredth.
+fn process_seconds() -> Result<f64, Box<dyn Error>> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The name stands in parentheses and may have spaces in it.
+    let (_, fields) = stat.rsplit_once(')').ok_or("a stat without a name")?;
+    let mut ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
+    let mut next = || ticks.next().ok_or("a stat that is too short");
+    Ok((next()?? + next()??) as f64 / 100.0)
 }
 
 /// Recovery of a tier in which relations were dropped a moment ago, beside one without.

@@ -244,6 +244,9 @@ fn what_does_not_belong_together_is_refused() {
     create(&["--engine", "page", "--mode", "durable", "--fragment", "1MiB"])
         .expect(2)
         .complains(&["--fragment"]);
+    create(&["--engine", "page", "--mode", "durable", "--max-size", "32MiB"])
+        .expect(2)
+        .complains(&["--max-size", "fragment"]);
     let small =
         ["create", "cache", "--size", "64KiB", "--backing", "disk", "--engine", "page", "--mode", "durable"];
     place.mezz(&small).expect(2).complains(&["cache", "at least"]);
@@ -257,6 +260,9 @@ fn what_does_not_belong_together_is_refused() {
     attach(&["--backing", "disk", "--write-mode", "around"])
         .expect(2)
         .complains(&["--write-mode", "fragment"]);
+    attach(&["--backing", "disk", "--waits-per-mille", "20"])
+        .expect(2)
+        .complains(&["--waits-per-mille", "fragment"]);
     // Both have newest pages there.
     let attached = place.attach(&["cache", "--backing", "disk", "--backing", "log=other"]);
     place.mezz(&["create", "third", "--size", "16MiB", "--backing", "disk"]).expect(3).complains(&["disk"]);
@@ -282,4 +288,31 @@ fn what_does_not_belong_together_is_refused() {
     attached.end();
     assert!(std::fs::read(place.path("other")).unwrap()[..PAGE] == [2; PAGE]);
     assert!(!Path::new(&here).exists());
+}
+
+/// It is made anew instead, in a part of its device.
+#[test]
+fn it_keeps_its_size() {
+    let place = place("durable");
+    let refused = |cache: &str| {
+        let parts = ["cache", "page engine", "mezz block detach", "mezz block create --engine page"];
+        place.mezz(&["resize", cache, "--size", "8MiB"]).expect(3).complains(&parts);
+    };
+    refused("cache");
+    let attached = place.attach(&["cache", "--backing", "disk"]);
+    place.client("disk").write(0, &[1; PAGE]);
+    refused("cache");
+    refused("s");
+    assert_eq!(page(&place)["pages_newer"], 1);
+    place.mezz(&["detach", "s", "--disconnect"]).expect(0);
+    attached.end();
+    refused("cache");
+    let create = ["create", "cache", "--size", "8MiB", "--engine", "page", "--mode", "durable", "--force"];
+    let created = place.json(&[&create[..], &["--backing", "disk"]].concat());
+    let bytes = |report: &Value| report["cache_bytes"].as_u64().unwrap();
+    assert!((7 * MIB..=8 * MIB).contains(&bytes(&created)), "{created}");
+    assert_eq!(std::fs::metadata(place.path("cache")).unwrap().len(), 16 * MIB);
+    let _attached = place.attach(&["cache", "--backing", "disk"]);
+    assert_eq!(bytes(&page(&place)), bytes(&created));
+    assert!(place.client("disk").read(0, PAGE as u32) == [1; PAGE]);
 }

@@ -12,6 +12,8 @@ mod buffer;
 
 mod device;
 
+mod ahead;
+
 pub mod zones;
 
 pub mod two_zones;
@@ -36,6 +38,7 @@ pub mod model;
 
 pub mod drive;
 
+pub use ahead::ReadsAhead;
 pub use buffer::{AlignedBuf, BUFFER_ALIGNMENT};
 pub use device::{Capabilities, Device, Request};
 pub use drive::{Attachment, Drive, PoweredDrive, Statistics};

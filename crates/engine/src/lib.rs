@@ -109,7 +109,7 @@ mod check;
 
 pub mod planted;
 
-pub use answers::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Token};
+pub use answers::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Token, Whereabouts};
 pub use attach::AttachError;
 pub use attach::header::REGION_VERSION;
 pub use blank::Blank;
@@ -135,7 +135,8 @@ pub use layout::HOST_METADATA_BYTES;
 pub use mezzanine_ground::region::{LastingMemory, REGION_ALIGNMENT, Region};
 pub use pages::{HeldPage, PageCursor};
 pub use recovery::{
-    ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteFlash, read_patiently,
+    InTurn, ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, Workers, WriteFlash,
+    read_patiently,
 };
 pub use stage_out::unreadable::given_up_page;
 pub use statistics::Statistics;

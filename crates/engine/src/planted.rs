@@ -23,6 +23,9 @@ mezzanine_ground::planted_bugs! {
         /// A copy out of staging memory is believed if the page is still in staging memory somewhere, though
         /// the group that it was copied from may be another one than was looked at first. It was so once.
         StagedGroupMixed,
+        /// What was read of a page before it was needed is believed though the tier has another version of it
+        /// since. (The server's part.)
+        StaleReadAheadUsed,
         /// A lookup is believed although the shard changed under it.
         LookupUnconfirmed,
         /// A lookup notes that it has found a page over whatever has become of the frame meanwhile.
@@ -360,6 +363,13 @@ mezzanine_ground::planted_bugs! {
         /// The records of metadata segments are read one after the other. Nothing is lost, but a recovery
         /// waits for each of them.
         SegmentsReadAlone,
+        /// A range that was invalidated is replayed in one part of the directory alone.
+        RangeTombstoneOfOnePart,
+        /// Of segments that were read together, appearances are noted when their records were replayed: what
+        /// is invalidated among them is not found.
+        AppearancesNotedLast,
+        /// The segments that were read together are replayed in another order.
+        SegmentsOutOfOrder,
         /// Every metadata segment takes along the reference bits of the same frames. Nothing is lost but
         /// second chances after a crash.
         ReferencesOfOneShare,

@@ -12,6 +12,7 @@ use crate::answers::NoRoom;
 use crate::answers::StageIn;
 use crate::answers::StageKind;
 use crate::answers::Token;
+use crate::answers::Whereabouts;
 use crate::checkpoint::request::Oldest;
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::Control;
@@ -396,6 +397,21 @@ impl Tier {
         let directory = self.directory();
         let shard = directory.lock(directory.hashed(id), self.owner);
         shard.find(id).map(|entry| directory.state(entry) & DIRTY != 0)
+    }
+
+    /// Where the valid version of a page is; `None` if the tier does not have it. Counts as no lookup, and
+    /// gives no second chance.
+    pub fn whereabouts(&self, id: &PageId) -> Option<Whereabouts> {
+        let directory = self.directory();
+        let shard = directory.lock(directory.hashed(id), self.owner);
+        let entry = shard.find(id)?;
+        let position = self.control().ends.position_of(entry);
+        if position >= self.control().ends.staged_from() {
+            return Some(Whereabouts::Memory);
+        }
+        let (offset, state) = (self.offset_of(position), directory.state(entry));
+        let checksum = directory.checksum(entry);
+        Some(Whereabouts::Flash(FlashPage { offset, position, checksum, dirty: state & DIRTY != 0 }))
     }
 
     /// The host's bytes as they were set last, or found at recovery.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use mezzanine_device::zones::write_pointer;
 use mezzanine_device::{
@@ -24,6 +24,7 @@ use crate::expendable::provably_clean;
 use crate::marker::{DataDirectory, Marker, MarkerStore};
 use crate::message::Refusal;
 use crate::modelled::FlashModel;
+use crate::read_ahead::ReadAhead;
 use crate::settings::Settings;
 
 /// What the flash device is doing for a process.
@@ -131,6 +132,8 @@ pub struct Host {
     pub(crate) server: Box<dyn Server>,
     memory: Option<Memory>,
     tier: OnceLock<Tier>,
+    /// What this process reads ahead.
+    pub(crate) ahead: Mutex<ReadAhead>,
 }
 
 /// The memory that the server has given.
@@ -238,6 +241,7 @@ impl Host {
             server,
             memory: None,
             tier: OnceLock::new(),
+            ahead: Mutex::default(),
         })
     }
 
@@ -265,6 +269,7 @@ impl Host {
             server,
             memory: None,
             tier: OnceLock::new(),
+            ahead: Mutex::default(),
         })
     }
 
@@ -517,7 +522,7 @@ fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
     let options = OpenOptions {
         exclusive_lock: lock,
         no_follow: true,
-        engine: IoEngine::Sequential,
+        engine: IoEngine::RingOrSequential,
         ..OpenOptions::read_write_create()
     };
     FileDevice::open(path, &options).map_err(|error| {

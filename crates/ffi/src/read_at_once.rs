@@ -1,7 +1,6 @@
 //! Several pages are read at once: one batch for the flash device, and one request for what lies side by side
-//! there. A process of the server carries a batch out one request after the other (it has no threads and no
-//! ring of its own), so a real device gains by longer requests alone; a modelled one takes the batch at
-//! depth.
+//! there. A process of the server has no threads, so the requests of a batch overlap where the system has
+//! io_uring, and on a modelled device; elsewhere they go one after the other.
 //!
 //! 1. Whatever is in doubt stays undecided, and is read by itself: an error, a wrong checksum, a frame that
 //!    went to another page. So all rules for pages that flash does not give back stand in one place
@@ -47,9 +46,12 @@ impl Host {
         let mut found = Vec::with_capacity(ids.len());
         let mut on_flash = Vec::new();
         for (index, (id, buffer)) in ids.iter().zip(&mut *buffers).enumerate() {
-            found.push(match tier.lookup(id, buffer) {
+            let looked_up = tier.lookup(id, buffer);
+            self.outdate_ahead(id, &looked_up);
+            found.push(match looked_up {
                 Lookup::Memory => AtOnce::FromMemory,
                 Lookup::Miss(_) => AtOnce::OnDisk,
+                Lookup::Flash(page) if self.take_ahead(id, &page, buffer) => AtOnce::FromFlash,
                 Lookup::Flash(page) => {
                     on_flash.push((index, page));
                     AtOnce::Undecided

@@ -35,6 +35,8 @@ mod guard;
 
 mod backing;
 
+mod recovery_threads;
+
 mod registry;
 
 mod core;
@@ -95,6 +97,7 @@ pub use mezzanine_engine::{Admission, Design, PolicyParameters, SyncMode, TierCo
 pub use mezzanine_trace::Written as Recorded;
 pub use open::{create_flash, create_flash_for, largest_on_zones, open_flash};
 pub use path_table::known_files;
+pub use recovery_threads::RecoveryThreads;
 pub use registry::OpenReport;
 pub use replace::ReplaceOptions;
 pub use resize::{ResizeProgress, ResizeWanted};

@@ -15,8 +15,8 @@ use mezzanine_engine::format::{
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    Blank, ConfigError, Design, DrainCursor, Geometry, PolicyParameters, ReadError, ReadFlash, Recovered,
-    RecoveryError, SyncMode, Tier, TierConfig, TierZones, WriteFlash,
+    Blank, ConfigError, Design, DrainCursor, Geometry, InTurn, PolicyParameters, ReadError, ReadFlash,
+    Recovered, RecoveryError, SyncMode, Tier, TierConfig, TierZones, Workers, WriteFlash,
 };
 use mezzanine_ground::random::splitmix;
 
@@ -25,6 +25,7 @@ use crate::core::{TierHost, TierParts};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::host_metadata::Table;
 use crate::path_table::PathTable;
+use crate::recovery_threads::RecoveryThreads;
 use crate::registry::{OpenReport, OpenedTier, write_superblock};
 use crate::shared::plain::OWNER;
 use crate::volume::Volume;
@@ -527,7 +528,10 @@ pub(crate) fn open_tier(
     let recover = |superblock: &Superblock| {
         let memory = Blank::heap(geometry.region_bytes());
         prefer_huge_pages(memory.memory());
-        Tier::recover(memory, superblock, OWNER, &mut Reader(&*flash))
+        // Without workers the parts are replayed in turn, so that the same calls do the same.
+        let workers: &dyn Workers =
+            if config.workers == 0 { &InTurn(2) } else { &RecoveryThreads::of_machine() };
+        Tier::recover_with(memory, superblock, OWNER, &mut Reader(&*flash), workers)
     };
     let drained = found.state == TierState::Drained && !planted::is(Bug::DrainedTierNeeded);
     let expendable = provably_clean(&found.config) || drained;

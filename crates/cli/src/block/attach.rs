@@ -1,4 +1,4 @@
-//! `mezz block attach`: volumes with their cache over NBD, in the foreground.
+//! `mezz block attach`: volumes with their cache over NBD or as block devices, in the foreground.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use mezzanine_blockdev::fuse::{FuseFile, FuseOptions};
 use mezzanine_blockdev::nbd::{Export, UnixSocket};
 use mezzanine_cached::{BlockCache, FileVoucher, Settings, Voucher};
-use mezzanine_device::{Device, DeviceError};
-use mezzanine_fragment::{WORKERS_MAX, WriteMode};
+use mezzanine_device::Device;
+use mezzanine_fragment::{WAITS_PER_MILLE, WAITS_PER_MILLE_MAX, WORKERS_MAX, WriteMode};
 
 use super::cache_device::CacheDevice;
 use super::control::Answer;
 use super::detach::{close, end, tidy};
 use super::devices::{self, Named};
 use super::folders;
+use super::local::Local;
 use super::metrics::Metrics;
 use super::notify;
 use super::open::{self, Opened, Volume};
@@ -30,10 +30,12 @@ use crate::failure::{Failure, chain};
 use crate::nbd::{Counts, ListenArgs};
 use crate::output;
 use crate::size::Size;
+use crate::ublk;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz block attach /dev/nvme1n1 --backing /dev/sdb --socket /run/sdb.sock
   mezz block attach /dev/nvme1n1 --backing data=/dev/sdb --backing log=/dev/sdc --socket /run/cached.sock
+  mezz block attach /dev/nvme1n1 --backing /dev/sdb --ublk
   mezz block attach --without-cache --backing /dev/sdb --socket /run/sdb.sock
 
 Each volume is an export of its name; clients that name none get the first one. After an orderly end the cache goes on with what it had, and after a crash with all of it that was not written to in the \
@@ -76,12 +78,12 @@ pub(crate) struct AttachArgs {
     pub(super) backing: Vec<Named>,
 
     #[command(flatten)]
-    listen: ListenArgs,
+    pub(super) listen: ListenArgs,
 
     /// Show the volume as a file here, through FUSE: over an empty file, or one that is made and goes with
     /// it. For one volume alone; needs /dev/fuse, and fusermount3 where this user is not root.
     #[arg(long, value_name = "PATH", group = "where")]
-    fuse: Option<PathBuf>,
+    pub(super) fuse: Option<PathBuf>,
 
     /// Where to make the control socket (default: the socket's path and .control; with --listen alone, in the
     /// folder that `mezz block list` looks at).
@@ -127,6 +129,12 @@ pub(crate) struct AttachArgs {
         value_parser = settle)]
     pub(super) settle: Duration,
 
+    /// Of 1,000 writes, so many may wait for the cache device. While more do, what is written to regularly is
+    /// given up to a crash instead; 1000: never.
+    #[arg(long, value_name = "N", default_value_t = WAITS_PER_MILLE, conflicts_with = "without_cache",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(WAITS_PER_MILLE_MAX)))]
+    pub(super) waits_per_mille: u32,
+
     /// Answer Prometheus at this address, with /metrics. Anybody who reaches it may read what is counted.
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
@@ -152,6 +160,9 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
             .next("name one volume, or serve them at a --socket"));
     }
     let encryption = args.listen.encryption()?;
+    if args.listen.ublk {
+        ublk::refuse_missing()?;
+    }
     end_on_signals();
     // The kernel may be a client of ours: what it needs to free memory must not wait for memory. Only root
     // may say so, and nothing else depends on it.
@@ -184,13 +195,11 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     };
     let counts = Arc::new(Counts::default());
     let exports = begun.exports();
-    let shown = exports.first().map(|(export, _)| export.clone());
     let serve = || {
-        let fuse =
-            args.fuse.as_ref().zip(shown).map(|(path, export)| show(path, export, &counts)).transpose()?;
-        Ok((args.listen.serve(exports, encryption, &counts)?, fuse))
+        let local = Local::show(args, &begun.named(), &exports, &counts)?;
+        Ok((args.listen.serve(exports, encryption, &counts)?, local))
     };
-    let (server, fuse) = match serve() {
+    let (server, local) = match serve() {
         Ok(serving) => serving,
         Err(failure) => {
             // Nobody has been let in.
@@ -208,14 +217,14 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         Ok(registered) => registered,
         Err(failure) => {
             let _ = server.shutdown();
-            drop(fuse);
+            drop(local);
             begun.give_up();
             return Err(failure);
         }
     };
-    let reports = begun.volume_reports();
+    let reports = begun.volume_reports(&local.block_devices());
     let (engine, device, volumes) = begun.into_parts();
-    let attachment = Attachment::new(engine, reports, (server, fuse), counts);
+    let attachment = Attachment::new(engine, device, reports, (server, local), counts);
     // It goes on answering while everything ends.
     let listener = socket.listener().try_clone().map_err(|error| {
         Failure::refused(control.display(), error).next("raise the limit of open files of this user")
@@ -230,7 +239,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     }
     notify::tell("STOPPING=1");
     drop(registered);
-    let ended = end(&attachment, device, &volumes);
+    let ended = end(&attachment, &volumes);
     let answer = match &ended {
         Ok(detached) => Answer::Done { result: serde_json::to_value(detached).unwrap_or_default() },
         Err(failure) => failure.again().into(),
@@ -268,19 +277,32 @@ impl Begun {
         }
     }
 
-    fn volume_reports(&self) -> Vec<VolumeReport> {
-        let of = |volume: &Volume| VolumeReport {
-            number: volume.number,
-            name: volume.named.name.clone(),
-            backing: volume.named.path.display().to_string(),
-            bytes: volume.device.len(),
-            counters: Default::default(),
-        };
+    /// The volumes as they are named, in the order of the exports.
+    fn named(&self) -> Vec<&Named> {
         match self {
+            Self::Nothing(volumes) => volumes.iter().map(|volume| &volume.named).collect(),
+            Self::Fragments(fragments) => fragments.volumes.iter().map(|volume| &volume.named).collect(),
+            Self::Pages(pages) => pages.named().collect(),
+        }
+    }
+
+    /// What does not change of the volumes, with the block devices that the kernel has of them, if any.
+    fn volume_reports(&self, block_devices: &[PathBuf]) -> Vec<VolumeReport> {
+        let of = |volume: &Volume| (volume.number, volume.device.len());
+        let numbers_and_bytes: Vec<_> = match self {
             Self::Nothing(volumes) => volumes.iter().map(of).collect(),
             Self::Fragments(fragments) => fragments.volumes.iter().map(of).collect(),
-            Self::Pages(pages) => pages.volume_reports(),
-        }
+            Self::Pages(pages) => pages.bytes().enumerate().collect(),
+        };
+        let of = |(place, (named, (number, bytes))): (usize, (&Named, (usize, u64)))| VolumeReport {
+            number,
+            name: named.name.clone(),
+            backing: named.path.display().to_string(),
+            block_device: block_devices.get(place).map(|path| path.display().to_string()),
+            bytes,
+            counters: Default::default(),
+        };
+        self.named().into_iter().zip(numbers_and_bytes).enumerate().map(of).collect()
     }
 
     /// Ends it in good order where nobody has been let in.
@@ -289,7 +311,7 @@ impl Begun {
             Self::Nothing(_) => {}
             Self::Fragments(fragments) => {
                 let Fragments { running, device, volumes, .. } = *fragments;
-                close(&running, device, &volumes, SIGNAL_WITHIN, |_| true);
+                close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
             }
             Self::Pages(pages) => {
                 if let Err(failure) = pages.close(false, |_, _| true) {
@@ -350,6 +372,7 @@ fn refuse_options_of_fragments(args: &AttachArgs) -> Result<(), Failure> {
         ("--admit-reads", args.admit_reads != 1),
         ("--admit-writes", args.admit_writes != 0),
         ("--settle", args.settle != SETTLE),
+        ("--waits-per-mille", args.waits_per_mille != WAITS_PER_MILLE),
         ("--accept-changes", args.accept_changes),
     ];
     let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
@@ -405,7 +428,7 @@ fn start(
     cache: &mut CacheDevice,
     voucher: Option<Box<dyn Voucher>>,
 ) -> Result<BlockCache, Failure> {
-    let (bytes, superblock) = (cache.superblock.layout.cache_bytes, &cache.superblock);
+    let (bytes, superblock) = (cache.superblock.size(), &cache.superblock);
     let backing = (0..superblock.volumes.len()).map(|number| {
         let volume = volumes.iter().find(|volume| volume.number == number);
         volume.map(|volume| Arc::clone(&volume.device) as Arc<dyn Device>)
@@ -430,7 +453,7 @@ fn start(
         cache.path.display(),
         Size(bytes),
         running.statistics().engine.slots_used,
-        geometry.slots(),
+        running.engine().slots_limit(),
         geometry.config().fragment_bytes >> 10,
         cache.superblock.epoch,
         Size(devices::memory(geometry)?)
@@ -450,21 +473,4 @@ fn exports(volumes: &[Volume], cache: Option<&BlockCache>) -> Vec<(Export, Strin
         (Export { name: volume.named.name.clone(), zeroes_are_holes, ..Export::new(device) }, text)
     };
     volumes.iter().map(of).collect()
-}
-
-/// Shows a volume as a file.
-fn show(path: &Path, export: Export, counts: &Arc<Counts>) -> Result<FuseFile, Failure> {
-    let counts = Arc::clone(counts);
-    let on_failure = Box::new(move |error: &DeviceError| counts.note_failure(&chain(error)));
-    let options =
-        FuseOptions { zeroes_are_holes: export.zeroes_are_holes, on_failure, ..FuseOptions::default() };
-    let text = format!("showing {} ({})", export.name, Size(export.device.len()));
-    let file = FuseFile::mount(export.device, path, options).map_err(|error| {
-        Failure::refused(path.display(), format!("no file can be shown there: {error}")).next(
-            "name a path in a folder that exists; it needs /dev/fuse (modprobe fuse), and fusermount3 (of the package \
-             fuse3) where this user is not root",
-        )
-    })?;
-    output::note(&format!("{text}: {}", file.path().display()));
-    Ok(file)
 }

@@ -32,6 +32,8 @@ pub(super) enum Request {
     Flush { within_seconds: f64 },
     /// Change settings; what is not given stays.
     Set(Settings),
+    /// Use so many bytes of the cache device.
+    Resize { bytes: u64, within_seconds: f64 },
     /// Compare what is in the cache with the volumes' own devices.
     Compare,
     /// End. With clients that are connected only if they are to be disconnected.
@@ -133,7 +135,9 @@ impl Request {
             Self::Set(settings) if settings.mode.is_some() => FLUSH_PATIENCE,
             Self::Set(_) => PATIENCE,
             // A device's flush says nothing before it is done, and one may be under way already.
-            Self::Flush { within_seconds } | Self::Detach { within_seconds, .. } => {
+            Self::Flush { within_seconds }
+            | Self::Resize { within_seconds, .. }
+            | Self::Detach { within_seconds, .. } => {
                 FLUSH_PATIENCE + Duration::try_from_secs_f64(*within_seconds).unwrap_or_default()
             }
             Self::Compare => FLUSH_PATIENCE,
@@ -190,6 +194,7 @@ mod tests {
         for request in [
             Request::Status,
             Request::Flush { within_seconds: 1.5 },
+            Request::Resize { bytes: 1 << 40, within_seconds: 0.5 },
             Request::Set(Settings {
                 population_workers: Some(0),
                 write_mode: Some("around".to_owned()),

@@ -23,10 +23,11 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz block create /dev/nvme1n1 --backing /dev/sdb
   mezz block create /mnt/nvme/cache.mezz --size 100GiB --backing data=/dev/sdb --backing log=/dev/sdc
   mezz block create /dev/nvme1n1 --backing /dev/sdb --fragment 512KiB
+  mezz block create /mnt/nvme/cache.mezz --size 100GiB --max-size 1TiB --backing /dev/sdb
   mezz block create /dev/nvme1n1 --backing /dev/sdb --engine page --mode durable
 
 Nothing is written to the volumes. They are known by their length and the first and last 64 KiB of each. Small fragments follow a small \
-working set more closely, and take more memory: 72 bytes for each fragment of 1 MiB of cache, and 4 bytes for each of the volumes.
+working set more closely, and take more memory: 72 bytes for each fragment of 1 MiB of cache, and 4 bytes for each of the volumes. A cache takes the memory of its largest size.
 
 The page engine caches pages and not fragments, and can write back. In mode durable a flush is answered when the cache device has it; the volumes need the \
 cache device from then on, until `mezz block detach` has brought everything to them, and are lost with it. In mode through a flush is answered when the \
@@ -57,9 +58,15 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "[NAME=]PATH", required = true, value_parser = devices::named)]
     pub(super) backing: Vec<Named>,
 
-    /// Bytes of cache, of a file that is created.
+    /// Bytes of cache: of a file that is created, or of a device of which only a part is to be used (default:
+    /// all of it).
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
+
+    /// Of the fragment engine: what `mezz block resize` can make of it later (default: all of the device; of a
+    /// file that is created, --size).
+    #[arg(long, value_name = "SIZE")]
+    max_size: Option<Size>,
 
     /// What caches: fragment (large parts of the volumes, every write goes to them at once) or page (pages;
     /// can write back).
@@ -100,6 +107,7 @@ impl CreateArgs {
             EngineKind::Fragment if self.page.is_some() => other("--page", "page"),
             EngineKind::Fragment => Ok(None),
             EngineKind::Page if self.fragment.is_some() => other("--fragment", "fragment"),
+            EngineKind::Page if self.max_size.is_some() => other("--max-size", "fragment"),
             EngineKind::Page => self.mode.map(Some).ok_or_else(|| {
                 Failure::usage("--engine page", "it has two modes, and none is given").next(
                     "give --mode durable, if the cache device is as safe as the volumes, or --mode through, if it may be lost",
@@ -113,6 +121,8 @@ impl CreateArgs {
 struct Created {
     cache: String,
     cache_bytes: u64,
+    /// What it can be resized to at most.
+    cache_bytes_max: u64,
     cache_id: String,
     fragment_bytes: u64,
     slots: u64,
@@ -138,11 +148,11 @@ pub(crate) fn run(args: &CreateArgs, json: bool) -> Result<(), Failure> {
     }
     let exists = args.cache.exists();
     if let Some(mode) = args.mode_of_pages()? {
-        return page::create(args, mode, exists, cache_bytes(args, exists)?, json);
+        return page::create(args, mode, exists, sizes(args, exists)?.0, json);
     }
     // Nobody else has the volumes until the cache is made; a part of one of them cannot be its cache.
     let held = args.backing.iter().map(|one| devices::backing(&one.path)).collect::<Result<Vec<_>, _>>()?;
-    let (superblock, geometry, volumes) = plan(args, &held, cache_bytes(args, exists)?)?;
+    let (superblock, geometry, volumes) = plan(args, &held, sizes(args, exists)?)?;
     let memory_bytes = devices::memory(&geometry)?;
     if exists {
         let device = devices::cache(&args.cache, true)?;
@@ -154,10 +164,11 @@ pub(crate) fn run(args: &CreateArgs, json: bool) -> Result<(), Failure> {
     let layout = &superblock.layout;
     let created = Created {
         cache: args.cache.display().to_string(),
-        cache_bytes: layout.cache_bytes,
+        cache_bytes: superblock.size(),
+        cache_bytes_max: layout.cache_bytes,
         cache_id: hex::encode(superblock.cache_id),
         fragment_bytes: layout.fragment_bytes,
-        slots: layout.slots,
+        slots: superblock.slots_limit,
         metadata_bytes: layout.data_offset,
         memory_bytes,
         volumes,
@@ -165,32 +176,49 @@ pub(crate) fn run(args: &CreateArgs, json: bool) -> Result<(), Failure> {
     if json { output::json(&created) } else { output::print(&created.text()) }
 }
 
-fn cache_bytes(args: &CreateArgs, exists: bool) -> Result<u64, Failure> {
-    match (exists, args.size) {
-        (true, None) => Ok(devices::cache(&args.cache, false)?.len()),
-        (true, Some(_)) => {
-            Err(Failure::usage(args.cache.display(), "it exists, and has a length of its own")
-                .next("leave out --size, or name a file that does not exist"))
+/// Bytes of cache, and the most that it can be resized to.
+fn sizes(args: &CreateArgs, exists: bool) -> Result<(u64, u64), Failure> {
+    // Whole blocks, as devices have them.
+    let whole = |size: Size| size.0 / BLOCK_BYTES * BLOCK_BYTES;
+    let (size, most) = (args.size.map(whole), args.max_size.map(whole));
+    let len = if exists { Some(devices::cache(&args.cache, false)?.len()) } else { None };
+    let (bytes, most) = match (size, len) {
+        (Some(size), Some(len)) if size > len => {
+            let reason = format!("it has {len} bytes, and --size says {size}");
+            return Err(Failure::usage(args.cache.display(), reason)
+                .next("leave out --size, or make the device larger first"));
         }
-        (false, None) => {
-            Err(Failure::usage(args.cache.display(), "it does not exist, and no size is given for it")
-                .next("say how much flash the cache may use, for example --size 10GiB"))
+        (Some(size), len) => (size, most.or(len).unwrap_or(size)),
+        (None, Some(len)) => (most.map_or(len, |most| len.min(most)), most.unwrap_or(len)),
+        (None, None) => {
+            return Err(Failure::usage(
+                args.cache.display(),
+                "it does not exist, and no size is given for it",
+            )
+            .next("say how much flash the cache may use, for example --size 10GiB"));
         }
-        // Whole blocks, as devices have them.
-        (false, Some(size)) => Ok(size.0 / BLOCK_BYTES * BLOCK_BYTES),
+    };
+    if bytes > most {
+        let reason = format!("{most} bytes are less than the {bytes} that the cache begins with");
+        return Err(Failure::usage("--max-size", reason).next(format!("give at least {bytes}")));
     }
+    // A device may end with a part of a block, which a cache of all of it leaves out.
+    Ok((if bytes < most { bytes / BLOCK_BYTES * BLOCK_BYTES } else { bytes }, most))
 }
 
 /// The superblock of the new cache, what is in memory of it, and its volumes.
 fn plan(
     args: &CreateArgs,
     held: &[Arc<FileDevice>],
-    bytes: u64,
+    (bytes, most): (u64, u64),
 ) -> Result<(Superblock, Geometry, Vec<CreatedVolume>), Failure> {
     let impossible = |error: &dyn std::fmt::Display| Failure::usage(args.cache.display(), error);
     let mut superblock =
-        Superblock::new(devices::random_id()?, bytes, args.fragment.map_or(1 << 20, |size| size.0))
+        Superblock::new(devices::random_id()?, most, args.fragment.map_or(1 << 20, |size| size.0))
             .map_err(|error| impossible(&error))?;
+    if bytes < most {
+        superblock = superblock.resized(bytes).map_err(|error| impossible(&error))?;
+    }
     let mut volumes = Vec::new();
     for (Named { name, path }, device) in args.backing.iter().zip(held) {
         let backing = devices::known_by(path, device)?;
@@ -220,7 +248,7 @@ fn create(path: &Path, superblock: &Superblock) -> Result<(), Failure> {
     let options = OpenOptions {
         write: true,
         create_new: true,
-        len: Some(superblock.layout.cache_bytes),
+        len: Some(superblock.size()),
         preallocate: true,
         exclusive_lock: true,
         no_follow: true,
@@ -244,7 +272,15 @@ fn write(path: &Path, device: &FileDevice, superblock: &Superblock) -> Result<()
 impl Created {
     fn text(&self) -> String {
         let mut lines = vec![
-            ("cache", format!("{}, {}", self.cache, Size(self.cache_bytes))),
+            (
+                "cache",
+                format!(
+                    "{}, {} of at most {}",
+                    self.cache,
+                    Size(self.cache_bytes),
+                    Size(self.cache_bytes_max)
+                ),
+            ),
             (
                 "fragments",
                 format!(

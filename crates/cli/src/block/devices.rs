@@ -143,9 +143,26 @@ fn refuse_zones(path: &Path, device: &FileDevice) -> Result<(), Failure> {
         .next("use a device that can be written anywhere"))
 }
 
-/// The superblock of a cache device.
+/// The superblock of a cache device, which is as long as the cache needs.
 pub(super) fn superblocks(path: &Path, device: &dyn Device) -> Result<Superblocks, Failure> {
-    let found = read_superblocks(device).map_err(|error| {
+    let found = superblocks_whatever_its_length(path, device)?;
+    let (len, used) = (device.len(), found.newest.layout.end_of(found.newest.slots_limit));
+    if len < used {
+        let reason = format!("it is smaller than its cache: it has {len} bytes, and the cache uses {used}");
+        return Err(Failure::refused(path.display(), reason).next(
+            "name the right device, or give it its length back; `mezz block resize` makes the cache smaller, and `mezz block \
+             create --force` makes a new one: the volumes themselves have everything",
+        ));
+    }
+    Ok(found)
+}
+
+/// The superblock of a cache device.
+pub(super) fn superblocks_whatever_its_length(
+    path: &Path,
+    device: &dyn Device,
+) -> Result<Superblocks, Failure> {
+    read_superblocks(device).map_err(|error| {
         let failure = match &error {
             FormatError::Unrecognised => {
                 let held = contents(device, BLOCK_BYTES).ok().flatten();
@@ -165,17 +182,7 @@ pub(super) fn superblocks(path: &Path, device: &dyn Device) -> Result<Superblock
                 "`mezz block create --force` makes a new cache there; the volumes themselves have everything",
             ),
         }
-    })?;
-    let (len, made) = (device.len(), found.newest.layout.cache_bytes);
-    if len != made {
-        let how = if len < made { "smaller" } else { "larger" };
-        let reason = format!("it is {how} than when the cache was made: {len} bytes, and it was {made}");
-        return Err(Failure::refused(path.display(), reason).next(
-            "name the right device, or give it its length back; or make a new cache there with `mezz block create \
-             --force`: the volumes themselves have everything",
-        ));
-    }
-    Ok(found)
+    })
 }
 
 /// Says what the cache takes of memory, and refuses what there is not.

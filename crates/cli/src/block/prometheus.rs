@@ -34,6 +34,8 @@ pub(super) fn text(report: &Report, statistics: Option<&CachedStatistics>) -> St
         }
     }
     let gauges = [
+        ("cache_bytes", cache.cache_bytes),
+        ("cache_bytes_max", cache.cache_bytes_max),
         ("fragment_bytes", cache.fragment_bytes),
         ("memory_bytes", cache.memory_bytes),
         ("populations_queued", cache.populations_queued),

@@ -3,19 +3,20 @@
 use std::io::BufReader;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mezzanine_blockdev::fuse::FuseFile;
 use mezzanine_blockdev::nbd::Server;
 use mezzanine_cached::{BlockCache, CachedStatistics};
 use mezzanine_fragment::{Admission, WriteMode};
 use serde::{Deserialize, Serialize};
 
+use super::cache_device::CacheDevice;
 use super::check::Comparison;
 use super::control::{Answer, Request, Settings, next_request, parse, send};
 use super::ending::Ending;
+use super::local::Local;
 use super::metrics::{self, Metrics};
 use super::page::Pages;
 use super::prometheus;
@@ -38,7 +39,11 @@ pub(super) struct Attachment {
     drains: AtomicBool,
     pub(super) volumes: Vec<VolumeReport>,
     pub(super) server: RwLock<Option<Server>>,
-    fuse: Mutex<Option<FuseFile>>,
+    local: Mutex<Local>,
+    /// The cache device, until the end has it.
+    pub(super) device: Mutex<Option<CacheDevice>>,
+    /// Held by who resizes the cache.
+    pub(super) resizing: Mutex<()>,
     pub(super) counts: Arc<Counts>,
     pub(super) begun: Instant,
     pub(super) ending: Ending,
@@ -132,8 +137,9 @@ pub(super) struct Flushed {
 impl Attachment {
     pub(super) fn new(
         engine: Engine,
+        device: Option<CacheDevice>,
         volumes: Vec<VolumeReport>,
-        (server, fuse): (Server, Option<FuseFile>),
+        (server, local): (Server, Local),
         counts: Arc<Counts>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -141,7 +147,9 @@ impl Attachment {
             drains: AtomicBool::new(false),
             volumes,
             server: RwLock::new(Some(server)),
-            fuse: Mutex::new(fuse),
+            local: Mutex::new(local),
+            device: Mutex::new(device),
+            resizing: Mutex::default(),
             counts,
             begun: Instant::now(),
             ending: Ending::default(),
@@ -239,6 +247,7 @@ impl Attachment {
             }
             Request::Flush { within_seconds } => self.flush(within_seconds, &mut progress),
             Request::Set(settings) => self.set(&settings),
+            Request::Resize { bytes, within_seconds } => self.resize(bytes, within_seconds, &mut progress),
             Request::Compare => self.compare(&mut progress),
             Request::Detach { within_seconds, disconnect, keep } => {
                 match self.may_end(within_seconds, disconnect) {
@@ -262,7 +271,8 @@ impl Attachment {
     pub(super) fn report(&self) -> (Report, Option<CachedStatistics>) {
         let statistics = self.engine.fragments().map(|(cache, _)| cache.statistics());
         let cache = self.engine.fragments().zip(statistics.as_ref()).map(|((cache, facts), statistics)| {
-            let config = cache.engine().geometry().config();
+            let (geometry, slots) = (cache.engine().geometry(), cache.engine().slots_limit());
+            let config = geometry.config();
             let (survives, why) = report::survives(&statistics.survival, facts.unvouched.as_ref());
             let changes = statistics.engine.writes + statistics.engine.discards;
             let waited = statistics.volumes.iter().map(|volume| volume.writes_waited).sum::<u64>();
@@ -270,9 +280,13 @@ impl Attachment {
                 path: facts.path.clone(),
                 cache_id: facts.cache_id.clone(),
                 epoch: facts.epoch,
-                cache_bytes: config.cache_bytes,
+                cache_bytes: match geometry.slots() == slots {
+                    true => config.cache_bytes,
+                    false => geometry.end_of(slots),
+                },
+                cache_bytes_max: config.cache_bytes,
                 fragment_bytes: config.fragment_bytes,
-                memory_bytes: cache.engine().geometry().region_bytes() as u64,
+                memory_bytes: geometry.region_bytes() as u64,
                 health: statistics.health.name().to_owned(),
                 begins: facts.begins.clone(),
                 survives,
@@ -324,7 +338,7 @@ impl Attachment {
         server.as_ref().map_or(0, Server::connections) as u64
     }
 
-    fn cached(&self) -> Result<&BlockCache, Failure> {
+    pub(super) fn cached(&self) -> Result<&BlockCache, Failure> {
         match &self.engine {
             Engine::Fragments(cache, _) => Ok(cache),
             Engine::Nothing => Err(Failure::refused("the volumes", "they are served without a cache")
@@ -422,30 +436,36 @@ impl Attachment {
                     .next("disconnect them first (nbd-client -d, umount), or give --disconnect"));
             }
         }
-        let mut fuse = self.fuse.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = fuse.as_mut().filter(|_| !disconnect) {
-            if let Err(error) = file.unmount() {
-                if let Some(server) = &*self.server.read().unwrap_or_else(PoisonError::into_inner) {
-                    server.let_in_again();
-                }
-                let failure =
-                    Failure::refused(file.path().display(), format!("it cannot be unmounted: {error}"));
-                return Err(failure.next(
-                    "end what uses it (umount, losetup -d), or give --disconnect: whoever has it open gets errors then",
-                ));
+        let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(failure) = if disconnect { Ok(()) } else { local.end_unused() } {
+            if let Some(server) = &*self.server.read().unwrap_or_else(PoisonError::into_inner) {
+                server.let_in_again();
             }
-            *fuse = None;
+            return Err(failure);
         }
         Ok(within)
     }
 
-    /// The file that the volume is shown as, to be ended.
-    pub(super) fn take_fuse(&self) -> Option<FuseFile> {
-        self.fuse.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The cache device, for the end; nobody resizes the cache any more. None if somebody is in a write of
+    /// its superblock that the device does not give back in time.
+    pub(super) fn take_device(&self) -> Option<CacheDevice> {
+        loop {
+            match self.device.try_lock() {
+                Ok(mut device) => return device.take(),
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().take(),
+                Err(TryLockError::WouldBlock) if self.ending.left().is_zero() => return None,
+                Err(TryLockError::WouldBlock) => thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+
+    /// What this machine sees of the volumes, to be ended.
+    pub(super) fn take_local(&self) -> Local {
+        std::mem::take(&mut *self.local.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn done(result: &impl Serialize) -> Result<Answer, Failure> {
+pub(super) fn done(result: &impl Serialize) -> Result<Answer, Failure> {
     let result = serde_json::to_value(result);
     let result = result
         .map_err(|error| Failure::refused("control socket", format!("no answer can be made: {error}")))?;
@@ -453,7 +473,7 @@ fn done(result: &impl Serialize) -> Result<Answer, Failure> {
 }
 
 /// A time that a request gives.
-fn seconds(seconds: f64) -> Result<Duration, Failure> {
+pub(super) fn seconds(seconds: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|time| *time <= Duration::from_secs(86_400))

@@ -3,7 +3,7 @@
 use mezzanine_report::{Table, facts, number};
 
 use super::page;
-use super::report::{CacheReport, Report};
+use super::report::{CacheReport, Report, VolumeReport};
 use crate::size::Size;
 
 /// Why a request, or a part of one, went past the cache: a counter, and what it means.
@@ -67,6 +67,7 @@ pub(super) fn status(report: &Report) -> String {
         ]);
     }
     text.push_str(&table.render());
+    text.push_str(&block_devices(report));
     text.push_str(&process(report));
     text
 }
@@ -77,7 +78,15 @@ fn of_volumes(report: &Report) -> String {
     for volume in &report.volumes {
         table.row([volume.name.clone(), Size(volume.bytes).to_string(), volume.backing.clone()]);
     }
-    format!("\n{}{}", table.render(), process(report))
+    format!("\n{}{}{}", table.render(), block_devices(report), process(report))
+}
+
+/// As which block devices the kernel has the volumes.
+fn block_devices(report: &Report) -> String {
+    let of = |volume: &VolumeReport| {
+        volume.block_device.as_ref().map(|path| format!("{} is {path}\n", volume.name))
+    };
+    report.volumes.iter().filter_map(of).collect()
 }
 
 fn process(report: &Report) -> String {
@@ -103,7 +112,14 @@ fn of_cache(cache: &CacheReport) -> String {
     let mut text = facts(&[
         (
             "cache",
-            format!("{}, {}, {} (epoch {})", cache.path, Size(cache.cache_bytes), cache.health, cache.epoch),
+            format!(
+                "{}, {} of at most {}, {} (epoch {})",
+                cache.path,
+                Size(cache.cache_bytes),
+                Size(cache.cache_bytes_max),
+                cache.health,
+                cache.epoch
+            ),
         ),
         ("began with", cache.begins.clone()),
         (

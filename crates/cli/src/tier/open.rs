@@ -12,6 +12,7 @@ use mezzanine_engine::format::{
 use mezzanine_engine::{
     Blank, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Tier, read_patiently,
 };
+use mezzanine_volume::RecoveryThreads;
 
 use super::postgres;
 use crate::failure::{Failure, chain};
@@ -121,7 +122,9 @@ impl Flash {
                 .next("run this on a machine with more memory"));
         }
         let name = self.name.clone();
-        Tier::recover(Blank::heap(geometry.region_bytes()), superblock, OWNER, self).map_err(|error| {
+        let memory = Blank::heap(geometry.region_bytes());
+        let threads = RecoveryThreads::of_machine();
+        Tier::recover_with(memory, superblock, OWNER, self, &threads).map_err(|error| {
             match error {
                 RecoveryError::Damaged { .. } if postgres::can_be_redone(superblock) => Failure::check(&name, error)
                     .next("nothing is lost: the server empties it when it starts, and recovers from its files and its log"),

@@ -143,6 +143,12 @@ pub(crate) struct GroupHead {
 }
 
 impl Hashed {
+    /// Which bucket it is; there are fewer than frames.
+    #[inline]
+    pub(crate) fn bucket_number(&self) -> u32 {
+        self.bucket as u32
+    }
+
     #[inline]
     fn tag(&self) -> u8 {
         tag_of(self.hash as u8)
@@ -205,6 +211,13 @@ impl<'r> Directory<'r> {
     #[inline(always)]
     fn shard(&self, hashed: Hashed) -> &'r Shard {
         self.region.at(self.shard_index(hashed)).expect(LAID_OUT)
+    }
+
+    /// Which of so many parts of the shards a page belongs to; they are a power of two, and no more than there
+    /// are shards.
+    #[inline]
+    pub(crate) fn part_of(&self, hashed: Hashed, parts: usize) -> usize {
+        self.shard_index(hashed) & (parts - 1)
     }
 
     /// Neighbouring buckets belong to different shards.
@@ -352,6 +365,18 @@ impl<'r> Directory<'r> {
     #[inline]
     pub(crate) fn prefetch_bucket(&self, hashed: Hashed) {
         self.region.prefetch::<Bucket>(hashed.bucket);
+    }
+
+    /// [`Self::prefetch_bucket`] by [`Hashed::bucket_number`].
+    #[inline]
+    pub(crate) fn prefetch_numbered(&self, bucket: u32) {
+        self.region.prefetch::<Bucket>(bucket as usize);
+    }
+
+    /// Tells that an entry will be written soon.
+    #[inline]
+    pub(crate) fn prefetch_at(&self, at: EntryNumber) {
+        self.region.prefetch::<Entry>(at.0 as usize);
     }
 
     /// Tells that a page that was announced is looked for now or never.

@@ -9,7 +9,8 @@
 //!    whole: the chain is cut at the first with a torn page.
 //! 4. If anything beyond the end says that the end was durable, damage has eaten what had been acknowledged:
 //!    recovery refuses instead of returning old pages.
-//! 5. Records are replayed in the order of the queue: the last of a page counts, tombstones remove.
+//! 5. Records are replayed in the order of the queue: the last of a page counts, tombstones remove. Those of
+//!    segments are divided among the threads that the host lends (see `parts`).
 //! 6. A new epoch begins (invariant 7).
 //!
 //! Designs with a slot directory are recovered from that alone (see `slots`).
@@ -23,11 +24,15 @@ mod ahead;
 
 mod groups;
 
+mod parts;
+
 mod patient;
 
 mod segments;
 
 mod slots;
+
+mod workers;
 
 mod zones;
 
@@ -51,6 +56,7 @@ pub(crate) use patient::read_superblocks;
 use patient::{read_answered, reads_of_wrong};
 
 pub use patient::read_patiently;
+pub use workers::{InTurn, Workers};
 
 /// Reads a flash device for recovery. Flush the device before: what is read must be durable.
 pub trait ReadFlash {
@@ -225,6 +231,7 @@ struct Base {
 }
 
 struct Scan<'s, 'f> {
+    workers: &'s dyn Workers,
     geometry: Geometry,
     ring: Ring,
     superblock: &'s Superblock,
@@ -265,7 +272,25 @@ impl Tier {
         owner: u32,
         flash: &mut dyn ReadFlash,
     ) -> Result<Recovered, RecoveryError> {
-        Self::recover_in(memory.into(), superblock, owner, flash)
+        Self::recover_with(memory, superblock, owner, flash, &InTurn(1))
+    }
+
+    /// [`Self::recover`], with threads that the host lends for the replay of metadata segments. What comes
+    /// out is the same, whoever they are.
+    ///
+    /// # Errors
+    /// As of [`Self::recover`].
+    ///
+    /// # Panics
+    /// If a thread of `workers` panics.
+    pub fn recover_with(
+        memory: impl Into<Blank>,
+        superblock: &Superblock,
+        owner: u32,
+        flash: &mut dyn ReadFlash,
+        workers: &dyn Workers,
+    ) -> Result<Recovered, RecoveryError> {
+        Self::recover_in(memory.into(), superblock, owner, flash, workers)
     }
 
     fn recover_in(
@@ -273,6 +298,7 @@ impl Tier {
         superblock: &Superblock,
         owner: u32,
         flash: &mut dyn ReadFlash,
+        workers: &dyn Workers,
     ) -> Result<Recovered, RecoveryError> {
         let region = memory.into_region();
         let geometry = superblock.config.geometry().map_err(RecoveryError::Config)?;
@@ -310,6 +336,7 @@ impl Tier {
         let report = RecoveryReport::default();
         let ring = superblock.ring(&geometry);
         let mut scan = Scan {
+            workers,
             geometry,
             ring,
             superblock,

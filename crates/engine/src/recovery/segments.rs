@@ -3,15 +3,13 @@
 use super::ahead::{TOGETHER_MAX, padded};
 use super::{Chain, Found, RecoveryError, Scan, damaged};
 use crate::core::Tier;
-use crate::directory::GroupHead;
 use crate::format::{LogPosition, RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::ids::{Position, Sequence, Version};
 use crate::layout::HOST_METADATA_BYTES;
 use crate::planted::{self, Bug};
 
-/// Replay is bound by the memory of the hash table, a line of which is fetched so many records before it is
-/// used.
-const AHEAD: usize = 8;
+/// A segment, and its records if they can be read and match their checksum.
+type MaybeWhole<'h> = (&'h SegmentHeader, Option<Vec<u8>>);
 
 impl Scan<'_, '_> {
     /// The headers of the segments that can be used, in runs, the newest last, and the front that segments
@@ -148,36 +146,58 @@ impl Scan<'_, '_> {
             return Ok(());
         };
         let mut at: Option<Chain> = None;
-        let (mut rest, mut ahead) = (&segments[first..], 0);
-        while let [header, after @ ..] = rest {
-            if ahead == 0 {
-                let together = self.together(rest);
-                ahead = together.len();
-                self.read_records_ahead(together);
-            }
-            (rest, ahead) = (after, ahead - 1);
-            let starts = Chain {
-                sequence: header.first_sequence,
-                position: header.first_position,
-                checksum: header.first_predecessor,
-            };
-            self.bridge(tier, at, front, starts)?;
-            match self.records(header)? {
-                Some(records) => {
-                    self.report.segments_read += 1;
-                    self.replay_segment(tier, header, &records, front)?;
+        let (mut batch, mut rest) = self.read_batch(&segments[first..])?;
+        while !batch.is_empty() {
+            // Those that follow one another are replayed together.
+            let mut whole = Vec::new();
+            for (header, records) in batch {
+                let starts = Chain {
+                    sequence: header.first_sequence,
+                    position: header.first_position,
+                    checksum: header.first_predecessor,
+                };
+                if at.is_none_or(|at| at.position != starts.position) {
+                    tier.replay_segments(&std::mem::take(&mut whole), front, self.workers, &mut || {})?;
                 }
-                // Rotten, though not the newest: the groups it stands for still lie on flash, from the front
-                // on.
-                None => {
-                    let passed = starts.position < front && !planted::is(Bug::BridgedFromBeforeFront);
-                    let from = if passed { None } else { Some(starts) };
-                    self.bridge(tier, from, front, self.end_of(header))?;
+                self.bridge(tier, at, front, starts)?;
+                match records {
+                    Some(records) => {
+                        self.report.segments_read += 1;
+                        whole.push((header, records));
+                    }
+                    // Rotten, though not the newest: the groups it stands for still lie on flash, from the
+                    // front on.
+                    None => {
+                        tier.replay_segments(&std::mem::take(&mut whole), front, self.workers, &mut || {})?;
+                        let passed = starts.position < front && !planted::is(Bug::BridgedFromBeforeFront);
+                        let from = if passed { None } else { Some(starts) };
+                        self.bridge(tier, from, front, self.end_of(header))?;
+                    }
                 }
+                at = Some(self.end_of(header));
             }
-            at = Some(self.end_of(header));
+            let workers = self.workers;
+            let mut next = Ok((Vec::new(), rest));
+            let mut read_next = || next = self.read_batch(rest);
+            tier.replay_segments(&whole, front, workers, &mut read_next)?;
+            (batch, rest) = next?;
         }
         Ok(())
+    }
+
+    /// The records of so many of these segments as are read together, as far as they are whole; and the
+    /// segments behind.
+    fn read_batch<'h>(
+        &mut self,
+        segments: &'h [SegmentHeader],
+    ) -> Result<(Vec<MaybeWhole<'h>>, &'h [SegmentHeader]), RecoveryError> {
+        if segments.is_empty() {
+            return Ok((Vec::new(), segments));
+        }
+        let (together, rest) = segments.split_at(self.together(segments).len());
+        self.read_records_ahead(together);
+        let read = together.iter().map(|header| Ok((header, self.records(header)?)));
+        Ok((read.collect::<Result<_, RecoveryError>>()?, rest))
     }
 
     /// The reference bits of the newest segments, oldest first.
@@ -256,52 +276,6 @@ impl Scan<'_, '_> {
             return Err(damaged("groups that do not meet their metadata", self.offset_of(position)));
         }
         Ok(())
-    }
-
-    pub(super) fn replay_segment(
-        &mut self,
-        tier: &Tier,
-        header: &SegmentHeader,
-        records: &[u8],
-        front: Position,
-    ) -> Result<(), RecoveryError> {
-        let offset = self.geometry.segment_offset(header.number);
-        let odd = || damaged("a metadata segment whose records make no sense", offset);
-        let mut position = header.first_position;
-        let mut end = header.first_position;
-        for (index, bytes) in records.chunks_exact(RECORD_BYTES).enumerate() {
-            if let Some(ahead) = records.get((index + AHEAD) * RECORD_BYTES..).and_then(Record::page_id) {
-                tier.directory().prefetch(&ahead);
-            }
-            let mut record = [0; RECORD_BYTES];
-            record.copy_from_slice(bytes);
-            let record = Record::decode(&record).ok_or_else(odd)?;
-            if let RecordKind::Group { position: first, sequence, pages, records, checksum } = record.kind {
-                let behind_rest = self.next_zone(end) == Some(first);
-                if behind_rest {
-                    tier.leave_rest(end, first, front);
-                }
-                if first != end && !behind_rest || u64::from(pages) > self.geometry.group_pages() {
-                    return Err(odd());
-                }
-                position = first + self.geometry.summary_frames();
-                end = position + u64::from(pages);
-                if first >= front {
-                    let head = GroupHead { sequence, pages, records, checksum };
-                    tier.directory().set_head(self.ring.entry_of(first), &head);
-                }
-                continue;
-            }
-            if record.has_frame() && position >= end {
-                return Err(odd());
-            }
-            let tombstone = matches!(record.kind, RecordKind::Tombstone(_));
-            if tombstone && planted::is(Bug::SegmentTombstonesIgnored) {
-                continue;
-            }
-            position = tier.replay(&record, position, front);
-        }
-        if end == header.end_position { Ok(()) } else { Err(odd()) }
     }
 
     /// The host metadata of the last group, which a segment stands for, and how far the log reached then.

@@ -18,6 +18,7 @@ mod leaving;
 mod lost_pages;
 mod older_layout;
 mod owners;
+mod parts;
 mod read_ahead;
 mod recovery;
 mod references;

@@ -180,4 +180,18 @@ pub mod thread {
         }
         std::thread::Builder::new().name(name).spawn(work).map(JoinHandle::Real)
     }
+
+    /// Has so many threads of this name do `work`, fewer if the system gives no more, and this one `here` and
+    /// then `work`. Returns when all have. In an order this one alone
+    /// does it.
+    pub fn share(name: &str, others: usize, work: &(dyn Fn() + Sync), here: &mut dyn FnMut()) {
+        let others = if super::exploring() { 0 } else { others };
+        std::thread::scope(|scope| {
+            let begun = |_| std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
+            // Those that begin run on by themselves; the scope waits for them.
+            (0..others).map(begun).take_while(Result::is_ok).for_each(drop);
+            here();
+            work();
+        });
+    }
 }

@@ -94,4 +94,16 @@ pub mod thread {
     pub fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name(name).spawn(work)
     }
+
+    /// Has so many threads of this name do `work`, fewer if the system gives no more, and this one `here` and
+    /// then `work`. Returns when all have.
+    pub fn share(name: &str, others: usize, work: &(dyn Fn() + Sync), here: &mut dyn FnMut()) {
+        std::thread::scope(|scope| {
+            let begun = |_| std::thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
+            // Those that begin run on by themselves; the scope waits for them.
+            (0..others).map(begun).take_while(Result::is_ok).for_each(drop);
+            here();
+            work();
+        });
+    }
 }

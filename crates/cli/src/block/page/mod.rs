@@ -20,7 +20,6 @@ use mezzanine_volume::{
 };
 
 use super::devices::{self, Named};
-use super::report::VolumeReport;
 use super::served::PagesDetached;
 use crate::failure::{Failure, chain};
 use crate::output;
@@ -71,6 +70,14 @@ fn tier_on(path: &Path, device: &FileDevice) -> Result<Option<Superblock>, Failu
 /// Whether the cache device at `path` is the page engine's.
 pub(super) fn is_here(path: &Path) -> Result<bool, Failure> {
     tier_on(path, &devices::cache(path, false)?).map(|found| found.is_some())
+}
+
+/// A tier is laid out for the size that it is made with.
+pub(super) fn refuse_size(path: &Path) -> Failure {
+    Failure::refused(path.display(), "a cache of the page engine keeps the size that it was made with").next(
+        "bring everything to the volumes with `mezz block detach` while it is attached, and make a cache of another size there with \
+         `mezz block create --engine page --size SIZE --force`",
+    )
 }
 
 /// The cache device as the engine uses it: past the page cache.
@@ -168,15 +175,19 @@ impl Pages {
         self.volumes.iter().map(of).collect()
     }
 
-    pub(super) fn volume_reports(&self) -> Vec<VolumeReport> {
-        let of = |(number, (named, file)): (usize, &(Named, VolumeFile))| VolumeReport {
-            number,
-            name: named.name.clone(),
-            backing: named.path.display().to_string(),
-            bytes: file.len(),
-            counters: Default::default(),
-        };
-        self.volumes.iter().enumerate().map(of).collect()
+    /// The volumes as they are named, in the order of the exports.
+    pub(super) fn named(&self) -> impl Iterator<Item = &Named> {
+        self.volumes.iter().map(|(named, _)| named)
+    }
+
+    /// How long they are, in the same order.
+    pub(super) fn bytes(&self) -> impl Iterator<Item = u64> {
+        self.volumes.iter().map(|(_, file)| file.len())
+    }
+
+    /// `mezz block resize`, which is refused.
+    pub(super) fn refuse_size(&self) -> Failure {
+        refuse_size(&self.path)
     }
 
     /// Makes durable what was written: on flash in mode durable, on the volumes' own devices in mode through.

@@ -3,7 +3,7 @@
 
 use mezzanine_device::Device;
 use mezzanine_engine::format::{Superblock, TierState, read_superblock};
-use mezzanine_engine::{Blank, Recovered, RecoveryError, Tier};
+use mezzanine_engine::{Blank, InTurn, Recovered, RecoveryError, Tier};
 use mezzanine_ground::random::splitmix;
 
 use super::checkpoint::redo_point;
@@ -95,7 +95,7 @@ impl World {
         })?;
         let recover = |superblock: &Superblock| {
             let region = Blank::heap(geometry.region_bytes());
-            Tier::recover(region, superblock, SERVER, &mut Reader(&self.machine.flash))
+            Tier::recover_with(region, superblock, SERVER, &mut Reader(&self.machine.flash), &InTurn(3))
         };
         let recovered = match recover(&superblock) {
             Err(RecoveryError::Damaged { what, .. }) if control.disk_suffices && self.swapped.is_some() => {

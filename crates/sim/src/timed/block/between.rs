@@ -86,7 +86,12 @@ pub(super) trait Between {
     }
 
     /// A client whose request has waited and goes on now: its first round is added to `round`.
-    fn released(&mut self, _round: &mut Vec<Ask>) -> Option<u32> {
+    fn released(&mut self, _now: u64, _round: &mut Vec<Ask>) -> Option<u32> {
+        None
+    }
+
+    /// When [`Self::released`] is to be asked at the latest.
+    fn released_by(&self) -> Option<u64> {
         None
     }
 

@@ -32,7 +32,7 @@ pub use outcome::{BlockInterval, BlockOutcome};
 pub use setup::{BlockCache, BlockSetup, Order, SceSetup};
 pub use sizing::{SizedRow, SizingOutcome, run_sizing};
 pub use source::BlockLoad;
-pub use station::BlockDevice;
+pub use station::{BlockDevice, Stalls};
 
 pub use mezzanine_fragment::{Admission, Stage};
 

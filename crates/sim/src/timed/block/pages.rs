@@ -258,7 +258,7 @@ impl Between for Pages<'_> {
         matches!(self.clients[who as usize].state, State::Staging { .. })
     }
 
-    fn released(&mut self, _round: &mut Vec<Ask>) -> Option<u32> {
+    fn released(&mut self, _now: u64, _round: &mut Vec<Ask>) -> Option<u32> {
         let who = *self.waiting.first()?;
         if self.tier.progress() == self.tried {
             return None;

@@ -2,7 +2,7 @@
 
 use super::super::setup::Refusal;
 use super::source::BlockLoad;
-use super::station::BlockDevice;
+use super::station::{BlockDevice, Stalls};
 use mezzanine_engine::{Design, Geometry, SyncMode, TierConfig};
 use mezzanine_fragment::{Admission, Config, Stage, Throttle};
 
@@ -132,6 +132,8 @@ pub struct BlockSetup {
     pub backing: BlockDevice,
     /// The fast one.
     pub cache_device: BlockDevice,
+    /// When the cache device stands still, if it does.
+    pub cache_stalls: Option<Stalls>,
     /// What is asked for.
     pub load: BlockLoad,
     /// Bytes of a request.
@@ -165,6 +167,7 @@ impl Default for BlockSetup {
             cache_bytes: 256 << 20,
             backing: BlockDevice::Flat { latency_us: 2500.0, depth: 1, mb_per_s: Some(150.0) },
             cache_device: BlockDevice::Flat { latency_us: 80.0, depth: 32, mb_per_s: None },
+            cache_stalls: None,
             load: BlockLoad::Zipf { exponent: 0.9 },
             request_bytes: 8192,
             write_share: 0.0,
@@ -222,6 +225,10 @@ impl BlockSetup {
             range(parameter, latency_us, 0.0, 1e9)?;
             range(parameter, depth.into(), 1.0, 65_536.0)?;
             range(parameter, mb_per_s.unwrap_or(1.0), 1e-3, 1e9)?;
+        }
+        if let Some(stalls) = self.cache_stalls {
+            range("cache_stalls", stalls.every_seconds.into(), 1.0, 1e9)?;
+            range("cache_stalls", stalls.lasts_ms.into(), 0.0, 1e3 * f64::from(stalls.every_seconds) - 1.0)?;
         }
         if self.volume_bytes < self.request_bytes {
             let reason = format!("a request of {} bytes does not fit into it", self.request_bytes);

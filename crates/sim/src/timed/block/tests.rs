@@ -130,6 +130,29 @@ fn a_cache_that_shrinks_goes_on_with_less() {
     assert_eq!(with.reasons["fragments_shrunk"], 24, "of 32 fragments");
 }
 
+/// A cache device that stands still for a second in five: a write is complete when the backing device has it,
+/// which is deep enough for population beside that.
+#[test]
+fn writes_take_no_longer_than_without_a_cache_also_while_its_device_stands_still() {
+    let mut sce = SceSetup::PUBLISHED;
+    sce.admission.writes = 4;
+    let stalls = Stalls { every_seconds: 5, lasts_ms: 1000 };
+    for cache_stalls in [None, Some(stalls)] {
+        let of = |cache| {
+            let backing = BlockDevice::Flat { latency_us: 2500.0, depth: 64, mb_per_s: None };
+            // Even: a write of what is being written waits for that.
+            let load = BlockLoad::Uniform;
+            let setup = BlockSetup { backing, load, write_share: 1.0, cache_stalls, ..short(cache) };
+            run_blocks(&setup).unwrap()
+        };
+        let (alone, cached) = (of(BlockCache::Nothing), of(BlockCache::Sce(sce)));
+        assert!(cached.whole.followed_mib > 10.0, "writes follow to the cache device: {:?}", cached.whole);
+        assert!(cached.requests.p99_us <= 1.05 * alone.requests.p99_us, "{:?}", cached.requests);
+        assert!(cached.requests.max_us < 3.0 * alone.requests.max_us, "{:?}", cached.requests);
+        println!("{:?}\n{:?}", alone.requests, cached.requests);
+    }
+}
+
 #[test]
 fn reads_and_writes_are_admitted_apart_from_each_other() {
     let setup = BlockSetup { write_share: 1.0, ..short(BlockCache::Nothing) };
@@ -149,6 +172,9 @@ fn parameters_that_cannot_be_are_named() {
     assert!(refused(small).starts_with("cache_bytes: "));
     let odd = BlockSetup { request_bytes: 5000, ..BlockSetup::default() };
     assert_eq!(refused(odd), "request_bytes: 5000 is not a number of blocks of 4096 bytes; use 4096");
+    let stalls = Some(Stalls { every_seconds: 2, lasts_ms: 2000 });
+    let still = BlockSetup { cache_stalls: stalls, ..BlockSetup::default() };
+    assert_eq!(refused(still), "cache_stalls: 2000 is not between 0 and 1999; use 1999");
     let shares = BlockSetup { write_share: 1.5, ..BlockSetup::default() };
     assert_eq!(refused(shares), "write_share: 1.5 is not between 0 and 1; use 1");
 }

@@ -1,0 +1,136 @@
+//! The end of a block device: who uses it, and what is left of it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+
+use super::kernel::Control;
+use super::wire::ControlOp;
+use super::{UblkDevice, block_path};
+
+/// How long the end of one that nobody uses may take.
+const DETACH_WITHIN: Duration = Duration::from_secs(60);
+
+/// A block device that nobody uses, and nobody else can claim as long as this is kept.
+pub struct Claim(File);
+
+impl UblkDevice {
+    /// Claims the block device.
+    ///
+    /// # Errors
+    /// `ResourceBusy` if it is mounted or otherwise claimed, or a process has it open.
+    pub fn claim(&self) -> io::Result<Claim> {
+        let claimed = open(&self.path, OFlags::EXCL)?;
+        let users = users(&self.path);
+        let Some(user) = users.first() else { return Ok(Claim(claimed)) };
+        let others = if users.len() > 1 { format!(" and {} others", users.len() - 1) } else { String::new() };
+        let reason = format!("process {user}{others} has it open");
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, reason))
+    }
+
+    /// Takes the block device away that was claimed, when what was written to it is flushed.
+    ///
+    /// # Errors
+    /// `TimedOut` if the device does not give requests back, and what the kernel refuses.
+    pub fn detach(&mut self, Claim(claimed): Claim) -> io::Result<()> {
+        if self.queue.is_none() { Ok(()) } else { self.stop(DETACH_WITHIN, Some(claimed)) }
+    }
+
+    /// Takes it away whoever uses it: what is under way is finished, for which there is so much time, and
+    /// everything later fails.
+    ///
+    /// # Errors
+    /// `TimedOut` if the device does not give requests back in time, and what the kernel refuses. Later
+    /// requests fail all the same.
+    pub fn close(&mut self, within: Duration) -> io::Result<()> {
+        if self.queue.is_none() {
+            return Ok(());
+        }
+        let opened = open(&self.path, OFlags::empty());
+        self.stop(within, opened.ok())
+    }
+
+    /// Stops and deletes it. What is open here is flushed before: the kernel does not write back to a device
+    /// that is stopped.
+    pub(super) fn stop(&mut self, within: Duration, opened: Option<File>) -> io::Result<()> {
+        let (done, is_done) = mpsc::channel();
+        let number = self.number;
+        // It is in the kernel for as long as a request is in the device.
+        thread::Builder::new().name("ublk-stop".to_owned()).spawn(move || {
+            let flushed = opened.as_ref().map_or(Ok(()), File::sync_all);
+            let stopped = Control::open().and_then(|mut control| {
+                control.run(ControlOp::Stop, number, 0, &mut [])?;
+                Ok(control)
+            });
+            drop(opened);
+            let _ = done.send((flushed, stopped));
+        })?;
+        let (flushed, stopped) = match is_done.recv_timeout(within.max(Duration::from_secs(1))) {
+            Ok(done) => done,
+            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("its end has no thread")),
+            Err(RecvTimeoutError::Timeout) => {
+                let left = self.serving.gate.close(Duration::ZERO);
+                let reason = format!("{left} requests are still in the device after {within:?}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+            }
+        };
+        let mut control = stopped?;
+        // All of its memory has to be given back before it can be deleted.
+        if let Some(queue) = self.queue.take() {
+            queue.join().map_err(|_| io::Error::other("the thread of its queue has panicked"))?;
+        }
+        control.run(ControlOp::Delete, number, 0, &mut [])?;
+        flushed
+    }
+}
+
+impl Drop for UblkDevice {
+    fn drop(&mut self) {
+        // If it is in use it waits for the next server when this process is gone.
+        if self.queue.is_some() {
+            let _ = self.claim().and_then(|claim| self.detach(claim));
+        }
+    }
+}
+
+fn open(path: &Path, how: OFlags) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags((how | OFlags::CLOEXEC).bits() as i32);
+    // What is not written to at all cannot be opened for that.
+    options.clone().write(true).open(path).or_else(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => options.open(path),
+        _ => Err(error),
+    })
+}
+
+/// Processes that have it open, or a partition of it, besides this one: those that can be seen from here.
+fn users(path: &Path) -> Vec<u32> {
+    let name = path.display().to_string();
+    let is_it = |target: &Path| {
+        let target = target.to_string_lossy();
+        let rest = target.strip_prefix(&name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('p'))
+    };
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has_it = |process: &u32| {
+        let files = fs::read_dir(format!("/proc/{process}/fd"));
+        files.is_ok_and(|files| {
+            files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|target| is_it(&target)))
+        })
+    };
+    numbers.filter(|process| *process != process::id()).filter(has_it).collect()
+}
+
+/// The number of a block device of this kind, by its path.
+pub fn number_of(path: &Path) -> Option<u32> {
+    let number = path.to_str()?.strip_prefix("/dev/ublkb")?.parse().ok()?;
+    (block_path(number) == path).then_some(number)
+}
