@@ -21,9 +21,10 @@ use super::local::Local;
 use super::metrics::Metrics;
 use super::notify;
 use super::open::{self, Opened, Volume};
+use super::page::{self, Pages};
 use super::registry::{self, Attached};
 use super::report::VolumeReport;
-use super::served::{Attachment, CacheFacts};
+use super::served::{Attachment, CacheFacts, Engine};
 use super::verbs;
 use crate::failure::{Failure, chain};
 use crate::nbd::{Counts, ListenArgs};
@@ -47,8 +48,14 @@ not lie on the cache device.
 With --without-cache the volumes are served as they are, at their own speed. What a cache device has of them is out of date from the first write \
 on, which it may not notice: give --accept-changes when it is attached again.
 
-SIGINT, SIGTERM or `mezz block detach` end it: what is under way is finished, and what was written is durable.";
+SIGINT, SIGTERM or `mezz block detach` end it: what is under way is finished, and what was written is durable.
 
+A cache device of the page engine is found to be one, and has none of the options of population, budgets and admission. All volumes whose newest pages it \
+has must be named. In mode durable what clients have flushed survives `kill -9` and a loss of power on the cache device alone; --without-cache, and a cache of \
+fragments, refuse such a volume.";
+
+/// The default of `--settle`.
+const SETTLE: Duration = Duration::from_secs(30);
 /// How often it is looked whether the end has come.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long a signal gives the copies that are on their way.
@@ -171,44 +178,32 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     })?;
     // Before anything is changed.
     let metrics = args.metrics.map(Metrics::bind).transpose()?;
-    let (volumes, cache, begins) = match &args.cache {
-        Some(path) => {
-            let Opened { volumes, cache: mut device, map, begins } = open::open(args, path)?;
-            let (voucher, unvouched) = vouch(&device);
-            if let Err(failure) = device.note_in_use(&volumes) {
-                // What vouches for this opening stays if the cache device may name it.
-                match device.note_nothing_done() {
-                    Ok(()) => tidy(Some(device.opening)),
-                    Err(_) => output::note(
-                        "whether the cache device says that it is in use is not known; nothing was changed otherwise",
-                    ),
-                }
-                return Err(failure);
-            }
-            let cache = start(args, map, &volumes, &mut device, voucher)?;
-            output::note(&format!("{}: the cache begins with {begins}", path.display()));
-            (volumes, Some((cache, device)), Some((begins, unvouched)))
+    let begun = match &args.cache {
+        Some(path) if page::is_here(path)? => {
+            refuse_options_of_fragments(args)?;
+            let pages = Pages::open(path, &args.backing)?;
+            pages.note();
+            Begun::Pages(pages)
         }
+        Some(path) => begin(args, path)?,
         None => {
             output::note(
                 "without a cache: what a cache device has of these volumes is out of date from now on",
             );
-            (open::uncached(args)?, None, None)
+            Begun::Nothing(open::uncached(args)?)
         }
     };
     let counts = Arc::new(Counts::default());
-    let exports = exports(&volumes, cache.as_ref().map(|(cache, _)| cache));
+    let exports = begun.exports();
     let serve = || {
-        let local = Local::show(args, &volumes, &exports, &counts)?;
+        let local = Local::show(args, &begun.named(), &exports, &counts)?;
         Ok((args.listen.serve(exports, encryption, &counts)?, local))
     };
     let (server, local) = match serve() {
         Ok(serving) => serving,
         Err(failure) => {
             // Nobody has been let in.
-            if let Some((running, device)) = cache {
-                close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
-            }
+            begun.give_up();
             return Err(failure);
         }
     };
@@ -223,30 +218,13 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         Err(failure) => {
             let _ = server.shutdown();
             drop(local);
-            if let Some((running, device)) = cache {
-                close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
-            }
+            begun.give_up();
             return Err(failure);
         }
     };
-    let (cache, device) = cache.map_or((None, None), |(cache, device)| (Some(cache), Some(device)));
-    let facts = device.as_ref().zip(begins).map(|(device, (begins, unvouched))| CacheFacts {
-        path: device.path.display().to_string(),
-        cache_id: hex::encode(device.superblock.cache_id),
-        epoch: device.superblock.epoch,
-        begins,
-        unvouched,
-    });
-    let block_devices = local.block_devices();
-    let reports = volumes.iter().enumerate().map(|(place, volume)| VolumeReport {
-        number: volume.number,
-        name: volume.named.name.clone(),
-        backing: volume.named.path.display().to_string(),
-        block_device: block_devices.get(place).map(|path| path.display().to_string()),
-        bytes: volume.device.len(),
-        counters: Default::default(),
-    });
-    let attachment = Attachment::new(cache.zip(facts), device, reports.collect(), (server, local), counts);
+    let reports = begun.volume_reports(&local.block_devices());
+    let (engine, device, volumes) = begun.into_parts();
+    let attachment = Attachment::new(engine, device, reports, (server, local), counts);
     // It goes on answering while everything ends.
     let listener = socket.listener().try_clone().map_err(|error| {
         Failure::refused(control.display(), error).next("raise the limit of open files of this user")
@@ -272,6 +250,137 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     let _ = answering.join();
     ended?;
     if json { output::json(&report) } else { output::print(&super::text::status(&report)) }
+}
+
+/// What was opened, before anybody is let in.
+enum Begun {
+    Nothing(Vec<Volume>),
+    Fragments(Box<Fragments>),
+    Pages(Pages),
+}
+
+/// The fragment engine with its volumes.
+struct Fragments {
+    running: BlockCache,
+    device: CacheDevice,
+    volumes: Vec<Volume>,
+    begins: String,
+    unvouched: Option<String>,
+}
+
+impl Begun {
+    fn exports(&self) -> Vec<(Export, String)> {
+        match self {
+            Self::Nothing(volumes) => exports(volumes, None),
+            Self::Fragments(fragments) => exports(&fragments.volumes, Some(&fragments.running)),
+            Self::Pages(pages) => pages.exports(),
+        }
+    }
+
+    /// The volumes as they are named, in the order of the exports.
+    fn named(&self) -> Vec<&Named> {
+        match self {
+            Self::Nothing(volumes) => volumes.iter().map(|volume| &volume.named).collect(),
+            Self::Fragments(fragments) => fragments.volumes.iter().map(|volume| &volume.named).collect(),
+            Self::Pages(pages) => pages.named().collect(),
+        }
+    }
+
+    /// What does not change of the volumes, with the block devices that the kernel has of them, if any.
+    fn volume_reports(&self, block_devices: &[PathBuf]) -> Vec<VolumeReport> {
+        let of = |volume: &Volume| (volume.number, volume.device.len());
+        let numbers_and_bytes: Vec<_> = match self {
+            Self::Nothing(volumes) => volumes.iter().map(of).collect(),
+            Self::Fragments(fragments) => fragments.volumes.iter().map(of).collect(),
+            Self::Pages(pages) => pages.bytes().enumerate().collect(),
+        };
+        let of = |(place, (named, (number, bytes))): (usize, (&Named, (usize, u64)))| VolumeReport {
+            number,
+            name: named.name.clone(),
+            backing: named.path.display().to_string(),
+            block_device: block_devices.get(place).map(|path| path.display().to_string()),
+            bytes,
+            counters: Default::default(),
+        };
+        self.named().into_iter().zip(numbers_and_bytes).enumerate().map(of).collect()
+    }
+
+    /// Ends it in good order where nobody has been let in.
+    fn give_up(self) {
+        match self {
+            Self::Nothing(_) => {}
+            Self::Fragments(fragments) => {
+                let Fragments { running, device, volumes, .. } = *fragments;
+                close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
+            }
+            Self::Pages(pages) => {
+                if let Err(failure) = pages.close(false, |_, _| true) {
+                    output::note(&failure.to_string());
+                }
+            }
+        }
+    }
+
+    /// What is served, and what the end needs besides.
+    fn into_parts(self) -> (Engine, Option<CacheDevice>, Vec<Volume>) {
+        match self {
+            Self::Nothing(volumes) => (Engine::Nothing, None, volumes),
+            Self::Fragments(fragments) => {
+                let Fragments { running, device, volumes, begins, unvouched } = *fragments;
+                let facts = CacheFacts {
+                    path: device.path.display().to_string(),
+                    cache_id: hex::encode(device.superblock.cache_id),
+                    epoch: device.superblock.epoch,
+                    begins,
+                    unvouched,
+                };
+                (Engine::Fragments(running, facts), Some(device), volumes)
+            }
+            Self::Pages(pages) => (Engine::Pages(pages), None, Vec::new()),
+        }
+    }
+}
+
+/// Opens a cache of fragments, and has it run.
+fn begin(args: &AttachArgs, path: &Path) -> Result<Begun, Failure> {
+    let Opened { volumes, cache: mut device, map, begins } = open::open(args, path)?;
+    let (voucher, unvouched) = vouch(&device);
+    if let Err(failure) = device.note_in_use(&volumes) {
+        // What vouches for this opening stays if the cache device may name it.
+        match device.note_nothing_done() {
+            Ok(()) => tidy(Some(device.opening)),
+            Err(_) => output::note(
+                "whether the cache device says that it is in use is not known; nothing was changed otherwise",
+            ),
+        }
+        return Err(failure);
+    }
+    let running = start(args, map, &volumes, &mut device, voucher)?;
+    output::note(&format!("{}: the cache begins with {begins}", path.display()));
+    Ok(Begun::Fragments(Box::new(Fragments { running, device, volumes, begins, unvouched })))
+}
+
+/// The page engine has none of these; that they were given shows where they are not what they are by
+/// themselves.
+fn refuse_options_of_fragments(args: &AttachArgs) -> Result<(), Failure> {
+    let given = [
+        ("--write-mode", args.write_mode != WriteMode::Through),
+        ("--population-workers", args.population_workers != WORKERS_MAX),
+        ("--population-rate", args.population_rate.is_some()),
+        ("--write-budget", args.write_budget.is_some()),
+        ("--yield-above", args.yield_above != 0),
+        ("--admit-reads", args.admit_reads != 1),
+        ("--admit-writes", args.admit_writes != 0),
+        ("--settle", args.settle != SETTLE),
+        ("--waits-per-mille", args.waits_per_mille != WAITS_PER_MILLE),
+        ("--accept-changes", args.accept_changes),
+    ];
+    let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    Err(Failure::usage(
+        option,
+        "it is an option of the fragment engine, and the cache device is the page engine's",
+    )
+    .next("leave it out"))
 }
 
 /// The first signal ends the service in good order, the second one at once.

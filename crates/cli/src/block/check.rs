@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::control::Request;
 use super::devices;
+use super::page;
 use super::report::VolumeReport;
 use super::verbs::asked;
 use crate::failure::Failure;
@@ -101,7 +102,11 @@ struct VolumeAtRest {
 }
 
 pub(crate) fn run(args: &CheckArgs, json: bool) -> Result<(), Failure> {
-    if args.compare { compare(args, json) } else { at_rest(args, json) }
+    match args.compare {
+        true => compare(args, json),
+        false if page::is_here(&args.cache)? => page::at_rest(&args.cache, json),
+        false => at_rest(args, json),
+    }
 }
 
 fn compare(args: &CheckArgs, json: bool) -> Result<(), Failure> {

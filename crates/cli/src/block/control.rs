@@ -37,7 +37,13 @@ pub(super) enum Request {
     /// Compare what is in the cache with the volumes' own devices.
     Compare,
     /// End. With clients that are connected only if they are to be disconnected.
-    Detach { within_seconds: f64, disconnect: bool },
+    Detach {
+        within_seconds: f64,
+        disconnect: bool,
+        /// What the cache device alone has stays there (page engine).
+        #[serde(default)]
+        keep: bool,
+    },
 }
 
 /// Settings that can be changed; what is not given stays.
@@ -54,6 +60,8 @@ pub(super) struct Settings {
     pub(super) yield_us: Option<u64>,
     pub(super) admit_reads: Option<u32>,
     pub(super) admit_writes: Option<u32>,
+    /// Of the page engine: through or durable.
+    pub(super) mode: Option<String>,
 }
 
 /// A request with its version.
@@ -122,7 +130,10 @@ impl Request {
     /// How long the next line of an answer may take.
     fn patience(&self) -> Duration {
         match self {
-            Self::Status | Self::Metrics | Self::Set(_) => PATIENCE,
+            Self::Status | Self::Metrics => PATIENCE,
+            // Another mode has pages written to disk first.
+            Self::Set(settings) if settings.mode.is_some() => FLUSH_PATIENCE,
+            Self::Set(_) => PATIENCE,
             // A device's flush says nothing before it is done, and one may be under way already.
             Self::Flush { within_seconds }
             | Self::Resize { within_seconds, .. }
@@ -190,7 +201,7 @@ mod tests {
                 write_budget: Some(1 << 40),
                 ..Settings::default()
             }),
-            Request::Detach { within_seconds: 30.0, disconnect: true },
+            Request::Detach { within_seconds: 30.0, disconnect: true, keep: true },
         ] {
             let line = serde_json::to_string(&Versioned { version: VERSION, request: request.clone() });
             assert_eq!(parse(&line.unwrap()).ok(), Some(request));

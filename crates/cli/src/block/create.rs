@@ -6,12 +6,14 @@ use std::sync::Arc;
 use clap::Args;
 use mezzanine_cached::write_superblock;
 use mezzanine_device::{Device as _, FileDevice, OpenOptions};
+use mezzanine_engine::SyncMode;
 use mezzanine_fragment::format::Superblock;
 use mezzanine_fragment::{BLOCK_BYTES, FRAGMENT_BYTES_MAX, Geometry};
 use mezzanine_report::facts;
 use serde::Serialize;
 
 use super::devices::{self, Named};
+use super::page;
 use crate::contents::contents;
 use crate::failure::{Failure, chain};
 use crate::output;
@@ -22,38 +24,97 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz block create /mnt/nvme/cache.mezz --size 100GiB --backing data=/dev/sdb --backing log=/dev/sdc
   mezz block create /dev/nvme1n1 --backing /dev/sdb --fragment 512KiB
   mezz block create /mnt/nvme/cache.mezz --size 100GiB --max-size 1TiB --backing /dev/sdb
+  mezz block create /dev/nvme1n1 --backing /dev/sdb --engine page --mode durable
 
 Nothing is written to the volumes. They are known by their length and the first and last 64 KiB of each. Small fragments follow a small \
-working set more closely, and take more memory: 72 bytes for each fragment of 1 MiB of cache, and 4 bytes for each of the volumes. A cache takes the memory of its largest size.";
+working set more closely, and take more memory: 72 bytes for each fragment of 1 MiB of cache, and 4 bytes for each of the volumes. A cache takes the memory of its largest size.
+
+The page engine caches pages and not fragments, and can write back. In mode durable a flush is answered when the cache device has it; the volumes need the \
+cache device from then on, until `mezz block detach` has brought everything to them, and are lost with it. In mode through a flush is answered when the \
+volume's own device has it. A small file beside each volume, PATH.mezzanine, binds it to its cache device; of block devices it lies in $MEZZ_STATE_DIR, \
+/var/lib/mezz (root), $XDG_STATE_HOME/mezz or ~/.local/state/mezz.";
+
+/// What caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum EngineKind {
+    Fragment,
+    Page,
+}
+
+/// A mode that a volume can have.
+pub(super) fn mode(text: &str) -> Result<SyncMode, String> {
+    let found = text.parse::<SyncMode>().ok().filter(|mode| *mode != SyncMode::Drained);
+    found.ok_or_else(|| "give through or durable".to_owned())
+}
 
 /// The options of `block create`.
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
     /// The cache device: a block device on flash, or a file, which is created if it does not exist.
-    cache: PathBuf,
+    pub(super) cache: PathBuf,
 
     /// A volume to be cached: a block device or file, called as its file or by NAME. May be given several
     /// times.
     #[arg(long, value_name = "[NAME=]PATH", required = true, value_parser = devices::named)]
-    backing: Vec<Named>,
+    pub(super) backing: Vec<Named>,
 
     /// Bytes of cache: of a file that is created, or of a device of which only a part is to be used (default:
     /// all of it).
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
 
-    /// What `mezz block resize` can make of it later (default: all of the device; of a file that is created,
-    /// --size).
+    /// Of the fragment engine: what `mezz block resize` can make of it later (default: all of the device; of a
+    /// file that is created, --size).
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Size>,
 
-    /// Unit of caching: a power of two from 128KiB to 8MiB.
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
-    fragment: Size,
+    /// What caches: fragment (large parts of the volumes, every write goes to them at once) or page (pages;
+    /// can write back).
+    #[arg(long, value_enum, default_value = "fragment")]
+    engine: EngineKind,
+
+    /// Of the page engine: where a write is when a flush is answered: through (on the volume's own device)
+    /// or durable (on the cache device).
+    #[arg(long, value_name = "MODE", value_parser = mode)]
+    mode: Option<SyncMode>,
+
+    /// Of the page engine: unit of caching, 4KiB, 8KiB, 16KiB or 32KiB (default: 8KiB).
+    #[arg(long, value_name = "SIZE")]
+    page: Option<Size>,
+
+    /// Of the fragment engine: unit of caching, a power of two from 128KiB to 8MiB (default: 1MiB).
+    #[arg(long, value_name = "SIZE")]
+    fragment: Option<Size>,
 
     /// Write over what the cache device holds.
     #[arg(long)]
-    force: bool,
+    pub(super) force: bool,
+}
+
+impl CreateArgs {
+    pub(super) fn page_size(&self) -> Size {
+        self.page.unwrap_or(Size(8 << 10))
+    }
+
+    /// The mode of the page engine; none for the other one. Options of the wrong one are refused.
+    fn mode_of_pages(&self) -> Result<Option<SyncMode>, Failure> {
+        let other = |option: &str, engine: &str| {
+            Err(Failure::usage(option, format!("it is an option of the {engine} engine"))
+                .next(format!("leave it out, or give --engine {engine}")))
+        };
+        match self.engine {
+            EngineKind::Fragment if self.mode.is_some() => other("--mode", "page"),
+            EngineKind::Fragment if self.page.is_some() => other("--page", "page"),
+            EngineKind::Fragment => Ok(None),
+            EngineKind::Page if self.fragment.is_some() => other("--fragment", "fragment"),
+            EngineKind::Page if self.max_size.is_some() => other("--max-size", "fragment"),
+            EngineKind::Page => self.mode.map(Some).ok_or_else(|| {
+                Failure::usage("--engine page", "it has two modes, and none is given").next(
+                    "give --mode durable, if the cache device is as safe as the volumes, or --mode through, if it may be lost",
+                )
+            }),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -86,6 +147,9 @@ pub(crate) fn run(args: &CreateArgs, json: bool) -> Result<(), Failure> {
             .next("name another device for the cache"));
     }
     let exists = args.cache.exists();
+    if let Some(mode) = args.mode_of_pages()? {
+        return page::create(args, mode, exists, sizes(args, exists)?.0, json);
+    }
     // Nobody else has the volumes until the cache is made; a part of one of them cannot be its cache.
     let held = args.backing.iter().map(|one| devices::backing(&one.path)).collect::<Result<Vec<_>, _>>()?;
     let (superblock, geometry, volumes) = plan(args, &held, sizes(args, exists)?)?;
@@ -150,7 +214,8 @@ fn plan(
 ) -> Result<(Superblock, Geometry, Vec<CreatedVolume>), Failure> {
     let impossible = |error: &dyn std::fmt::Display| Failure::usage(args.cache.display(), error);
     let mut superblock =
-        Superblock::new(devices::random_id()?, most, args.fragment.0).map_err(|error| impossible(&error))?;
+        Superblock::new(devices::random_id()?, most, args.fragment.map_or(1 << 20, |size| size.0))
+            .map_err(|error| impossible(&error))?;
     if bytes < most {
         superblock = superblock.resized(bytes).map_err(|error| impossible(&error))?;
     }
@@ -167,7 +232,7 @@ fn plan(
     Ok((superblock, geometry, volumes))
 }
 
-fn refuse_contents(args: &CreateArgs, device: &FileDevice) -> Result<(), Failure> {
+pub(super) fn refuse_contents(args: &CreateArgs, device: &FileDevice) -> Result<(), Failure> {
     if args.force {
         return Ok(());
     }

@@ -13,6 +13,7 @@ use super::cache_device::CacheDevice;
 use super::ending::Ending;
 use super::folders;
 use super::open::Volume;
+use super::page::Pages;
 use super::served::{Attachment, Detached};
 use crate::failure::{Failure, chain};
 use crate::output;
@@ -27,15 +28,25 @@ pub(super) fn end(attachment: &Attachment, volumes: &[Volume]) -> Result<Detache
     let begun = Instant::now();
     let ending = &attachment.ending;
     ending.stage("clients", 0, 1);
-    let running = attachment.cache.as_ref().map(|(running, _)| running);
+    let running = attachment.engine.fragments().map(|(running, _)| running);
     if let Err(errors) = with_an_end_of_waits(ending, running, || disconnect(attachment)) {
         let reasons: Vec<_> = errors.iter().map(|error| chain(error)).collect();
         return Err(Failure::refused("flush at the end", reasons.join("; "))
             .next("what was written since the last flush of a client may be lost"));
     }
-    let Some(running) = attachment.cache.as_ref() else {
+    if let Some(pages) = attachment.engine.pages() {
+        return end_pages(attachment, pages, begun);
+    }
+    let Some(running) = attachment.engine.fragments() else {
         let seconds = begun.elapsed().as_secs_f64();
-        return Ok(Detached { copies_left: 0, writes_failed: 0, is_whole: false, goes_on: false, seconds });
+        return Ok(Detached {
+            copies_left: 0,
+            writes_failed: 0,
+            is_whole: false,
+            goes_on: false,
+            seconds,
+            pages: None,
+        });
     };
     let go_on = |left| {
         ending.stage("blocks and fragments to be written", 0, left);
@@ -46,7 +57,7 @@ pub(super) fn end(attachment: &Attachment, volumes: &[Volume]) -> Result<Detache
         !ending.left().is_zero()
     };
     let (Drained { copies_left, is_whole }, goes_on) =
-        close(&running.0, attachment.take_device(), volumes, ending.left(), go_on);
+        close(running.0, attachment.take_device(), volumes, ending.left(), go_on);
     let writes_failed = running.0.statistics().host.writes_unmarked;
     if writes_failed > 0 {
         output::note(&format!(
@@ -56,7 +67,27 @@ pub(super) fn end(attachment: &Attachment, volumes: &[Volume]) -> Result<Detache
         ));
     }
     let seconds = begun.elapsed().as_secs_f64();
-    Ok(Detached { copies_left, writes_failed, is_whole, goes_on, seconds })
+    Ok(Detached { copies_left, writes_failed, is_whole, goes_on, seconds, pages: None })
+}
+
+/// The same of the page engine.
+fn end_pages(attachment: &Attachment, pages: &Pages, begun: Instant) -> Result<Detached, Failure> {
+    let (ending, drains) = (&attachment.ending, attachment.drains());
+    let closed = pages.close(drains, |written, all| {
+        ending.stage("pages to be written to the volumes' own devices", written, all);
+        if IS_INTERRUPTED.load(Ordering::Acquire) {
+            ending.want(SIGNAL_WITHIN);
+        }
+        !ending.left().is_zero()
+    })?;
+    Ok(Detached {
+        copies_left: 0,
+        writes_failed: 0,
+        is_whole: !drains || closed.volumes_are_current,
+        goes_on: true,
+        seconds: begun.elapsed().as_secs_f64(),
+        pages: Some(closed),
+    })
 }
 
 /// Ends what clients use, when what is under way is finished.

@@ -11,7 +11,7 @@ use mezzanine_blockdev::ublk::UblkDevice;
 use mezzanine_device::DeviceError;
 
 use super::attach::AttachArgs;
-use super::open::Volume;
+use super::devices::Named;
 use crate::failure::{Failure, chain};
 use crate::nbd::Counts;
 use crate::output;
@@ -27,10 +27,10 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Shows what is asked for.
+    /// Shows what is asked for of these volumes, which are exported in this order.
     pub(super) fn show(
         args: &AttachArgs,
-        volumes: &[Volume],
+        volumes: &[&Named],
         exports: &[(Export, String)],
         counts: &Arc<Counts>,
     ) -> Result<Self, Failure> {
@@ -38,8 +38,8 @@ impl Local {
         let file = args.fuse.as_ref().zip(first);
         let file = file.map(|(path, export)| show_file(path, export, counts)).transpose()?;
         let mut block_devices = Vec::new();
-        for (volume, (export, _)) in volumes.iter().zip(exports).filter(|_| args.listen.ublk) {
-            let identity = ublk::identity("block attach", &export.name, &volume.named.path);
+        for (named, (export, _)) in volumes.iter().zip(exports).filter(|_| args.listen.ublk) {
+            let identity = ublk::identity("block attach", &export.name, &named.path);
             block_devices.push(ublk::show(export, identity, counts)?);
         }
         Ok(Self { file, block_devices })

@@ -14,6 +14,7 @@ mod local;
 mod metrics;
 mod notify;
 mod open;
+mod page;
 mod prometheus;
 mod registry;
 mod report;
@@ -31,7 +32,7 @@ pub(crate) enum BlockVerb {
     /// Make a cache device for one or several volumes. Nothing is written to these.
     #[command(after_help = create::EXAMPLES)]
     Create(create::CreateArgs),
-    /// Serve volumes with their cache over NBD, until a signal or `detach`.
+    /// Serve volumes with their cache over NBD or as a file, until a signal or `detach`.
     #[command(after_help = attach::EXAMPLES)]
     Attach(Box<attach::AttachArgs>),
     /// Show what an attached cache does: hits, misses, why requests went past it, latencies.

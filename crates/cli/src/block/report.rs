@@ -7,13 +7,18 @@ use mezzanine_cached::{CachedStatistics, DeviceFailures, Latency, Served, Surviv
 use mezzanine_fragment::SizingTable;
 use serde::{Deserialize, Serialize};
 
+use super::page::PageReport;
+
 /// An attached cache, or volumes without one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) process: u32,
     pub(super) seconds: f64,
-    /// Null without a cache.
+    /// The fragment engine; null with any other, and without a cache.
     pub(super) cache: Option<CacheReport>,
+    /// The page engine; null with any other.
+    #[serde(default)]
+    pub(super) page: Option<PageReport>,
     pub(super) volumes: Vec<VolumeReport>,
     /// Connected now, and all there have been.
     pub(super) clients: u64,

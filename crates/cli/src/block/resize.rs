@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::control::{Answer, Request};
 use super::devices;
+use super::page;
 use super::registry::find;
 use super::served::{Attachment, done, seconds};
 use super::verbs::{asked, time};
@@ -25,7 +26,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 The size counts the metadata in, as that of `create` does, and is at most what `create --max-size` said. A cache that shrinks goes on with what lies in \
 the rest of its slots. What lies behind them leaves within seconds; what is written to all the time may take longer, and then this ends with code 1: the \
-size is in force, and the same command again waits further. Do not make the cache device shorter before it has said that nothing is left.";
+size is in force, and the same command again waits further. Do not make the cache device shorter before it has said that nothing is left. A cache of the page engine keeps the size that it was made with.";
 
 /// The options of `block resize`.
 #[derive(Debug, Args)]
@@ -84,6 +85,9 @@ pub(crate) fn run(args: &ResizeArgs, json: bool) -> Result<(), Failure> {
 
 fn at_rest(path: &Path, size: Size) -> Result<Resized, Failure> {
     let begun = Instant::now();
+    if page::is_here(path)? {
+        return Err(page::refuse_size(path));
+    }
     let device = devices::cache(path, true)?;
     let found = devices::superblocks_whatever_its_length(path, &device)?;
     let before = found.newest.size();
@@ -136,6 +140,9 @@ impl Attachment {
         within_seconds: f64,
         progress: &mut impl FnMut(&str, u64, u64),
     ) -> Result<Answer, Failure> {
+        if let Some(pages) = self.engine.pages() {
+            return Err(pages.refuse_size());
+        }
         let (begun, (cache, within)) = (Instant::now(), (self.cached()?, seconds(within_seconds)?));
         // The superblock and the cache follow the same order of sizes.
         let _one_at_a_time = match self.resizing.try_lock() {

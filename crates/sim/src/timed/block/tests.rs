@@ -60,6 +60,26 @@ fn a_cache_that_is_too_small_still_keeps_its_rules() {
     }
 }
 
+/// The race with three writes in ten requests.
+fn with_writes(cache: BlockCache) -> BlockSetup {
+    BlockSetup { cache, write_share: 0.3, seconds: 120.0, ..BlockSetup::default() }
+}
+
+#[test]
+fn only_writing_back_does_more_writes_than_the_backing_device_can() {
+    // What a device of one operation of 2.55 ms at a time can do where every write goes to it.
+    let bound = 1e9 / 2_554_613.0 / 0.3;
+    let through = run_blocks(&with_writes(BlockCache::Pages { is_durable: false })).unwrap();
+    let last = through.last(0.5).iops;
+    // Not all of the volume is on flash then, and reads wait behind writes.
+    assert!((0.8 * bound..=1.02 * bound).contains(&last), "{last} of {bound}");
+    let back = run_blocks(&with_writes(BlockCache::Pages { is_durable: true })).unwrap();
+    let last = back.last(0.5);
+    assert!(last.iops > 4.0 * bound, "{last:?}");
+    // What leaves the queue is written home, once for many writes of it.
+    assert!(back.whole.backing_written_mib < 0.2 * back.whole.followed_mib, "{:?}", back.whole);
+}
+
 /// A run with some of the fragment cache's options beside one without.
 fn with(setup: &BlockSetup, change: impl Fn(&mut SceSetup)) -> [BlockOutcome; 2] {
     let mut sce = SceSetup::PUBLISHED;
