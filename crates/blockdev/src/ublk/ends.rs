@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::kernel::Control;
 use super::wire::ControlOp;
@@ -17,6 +18,8 @@ use super::{UblkDevice, block_path};
 
 /// How long the end of one that nobody uses may take.
 const DETACH_WITHIN: Duration = Duration::from_secs(60);
+/// How long a kernel that knows only to wait for the last user is waited for.
+const DELETE_WITHIN: Duration = Duration::from_secs(5);
 
 /// A block device that nobody uses, and nobody else can claim as long as this is kept.
 pub struct Claim(File);
@@ -86,7 +89,7 @@ impl UblkDevice {
         if let Some(queue) = self.queue.take() {
             queue.join().map_err(|_| io::Error::other("the thread of its queue has panicked"))?;
         }
-        control.run(ControlOp::Delete, number, 0, &mut [])?;
+        remove(&mut control, number)?;
         flushed
     }
 }
@@ -98,6 +101,35 @@ impl Drop for UblkDevice {
             let _ = self.claim().and_then(|claim| self.detach(claim));
         }
     }
+}
+
+/// Deletes a block device that is stopped. The kernel frees its number when the last who has it open closes
+/// it, which may be never: that is not waited for.
+pub(super) fn remove(control: &mut Control, number: u32) -> io::Result<()> {
+    match control.run(ControlOp::DeleteLater, number, 0, &mut []) {
+        Err(error) if is_unknown(&error) => {}
+        done => return done,
+    }
+    // Before Linux 6.9 there is only the command that waits. What it waits for comes after all else.
+    let (done, is_done) = mpsc::channel();
+    thread::Builder::new().name("ublk-delete".to_owned()).spawn(move || {
+        let deleted =
+            Control::open().and_then(|mut control| control.run(ControlOp::Delete, number, 0, &mut []));
+        let _ = done.send(deleted);
+    })?;
+    match is_done.recv_timeout(DELETE_WITHIN) {
+        Ok(deleted) => deleted,
+        Err(RecvTimeoutError::Timeout) => Ok(()),
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("its deletion has no thread")),
+    }
+}
+
+/// Whether the kernel does not know a command.
+fn is_unknown(error: &io::Error) -> bool {
+    /// `ENOTSUPP`, which is the kernel's own; ublk has let it out.
+    const NOT_SUPPORTED: i32 = 524;
+    let known = [Errno::OPNOTSUPP, Errno::INVAL].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|number| number == NOT_SUPPORTED || known.contains(&number))
 }
 
 fn open(path: &Path, how: OFlags) -> io::Result<File> {

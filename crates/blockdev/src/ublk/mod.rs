@@ -138,7 +138,7 @@ impl UblkDevice {
         };
         let served = prepared.and_then(|()| Self::serve(device, options, &info));
         let (serving, queue) = served.inspect_err(|_| {
-            let _ = control.run(ControlOp::Delete, info.number, 0, &mut []);
+            let _ = ends::remove(&mut control, info.number);
         })?;
         let mut made = Self::of(&info, serving, queue, false);
         if let Err(error) = control.run(ControlOp::Start, info.number, process_id() as u64, &mut []) {
@@ -234,7 +234,7 @@ pub fn delete(number: u32) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, reason));
     }
     control.run(ControlOp::Stop, number, 0, &mut [])?;
-    control.run(ControlOp::Delete, number, 0, &mut [])
+    ends::remove(&mut control, number)
 }
 
 fn block_path(number: u32) -> PathBuf {
@@ -274,7 +274,7 @@ fn find(control: &mut Control, identity: u64) -> io::Result<Option<Info>> {
                 State::Quiesced => return Ok(Some(info)),
                 // Nobody has ever used it, or nobody will.
                 State::Dead if info.server <= 0 || !is_alive(info.server) => {
-                    control.run(ControlOp::Delete, number, 0, &mut [])?;
+                    ends::remove(control, number)?;
                 }
                 State::Dead => {}
                 // The kernel has not noticed yet that its server is gone.
