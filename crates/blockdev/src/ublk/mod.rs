@@ -92,23 +92,48 @@ pub struct UblkDevice {
     was_taken_over: bool,
 }
 
-impl UblkDevice {
-    /// Shows a device: as the block device of the same identity whose server is gone, or as a new one.
+/// A device about which all is known that can be before it is shown.
+pub struct Prepared {
+    control: Control,
+    device: Arc<dyn Device>,
+    options: UblkOptions,
+    parameters: Parameters,
+    /// The block device that is to be taken over.
+    left: Option<Info>,
+}
+
+impl Prepared {
+    /// Looks whether a device can be shown: as the block device of the same identity whose server is gone, or
+    /// as a new one. Whoever uses that one goes on waiting.
     ///
     /// # Errors
     /// `NotFound` where the kernel has no ublk, `PermissionDenied` for users who may not, `ResourceBusy` if
     /// another process serves the block device of that identity, `InvalidInput` if the one that was left is
     /// not as this one would be; and what the kernel refuses.
-    pub fn attach(device: Arc<dyn Device>, options: UblkOptions) -> io::Result<Self> {
+    pub fn new(device: Arc<dyn Device>, options: UblkOptions) -> io::Result<Self> {
         let parameters = Parameters::of(&*device, &options)?;
         let mut control = Control::open()?;
         let left = if options.identity == 0 { None } else { find(&mut control, options.identity)? };
-        match left {
-            Some(left) => Self::take_over(control, device, options, &parameters, &left),
-            None => Self::make(control, device, options, &parameters),
+        if let Some(left) = &left {
+            refuse_other(&mut control, left, &parameters)?;
         }
+        Ok(Self { control, device, options, parameters, left })
     }
 
+    /// Shows it. If that fails, whoever uses a block device that a crash has left goes on waiting.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn show(self) -> io::Result<UblkDevice> {
+        let Self { control, device, options, parameters, left } = self;
+        match left {
+            Some(left) => UblkDevice::take_over(control, device, options, &left),
+            None => UblkDevice::make(control, device, options, &parameters),
+        }
+    }
+}
+
+impl UblkDevice {
     fn make(
         mut control: Control,
         device: Arc<dyn Device>,
@@ -152,20 +177,8 @@ impl UblkDevice {
         mut control: Control,
         device: Arc<dyn Device>,
         options: UblkOptions,
-        parameters: &Parameters,
         left: &Info,
     ) -> io::Result<Self> {
-        let path = block_path(left.number);
-        let mut found = [0; PARAMETERS_BYTES];
-        found[..4].copy_from_slice(&(PARAMETERS_BYTES as u32).to_ne_bytes());
-        control.run(ControlOp::GetParameters, left.number, 0, &mut found)?;
-        // Before them stands which kinds of parameters there are, to which the kernel adds.
-        if found[8..] != parameters.to_bytes()[8..] || left.queues != 1 {
-            let path = path.display();
-            let reason =
-                format!("{path} was left by a server that showed it with another length or other attributes");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-        }
         let begun = Instant::now();
         while let Err(error) = control.run(ControlOp::StartRecovery, left.number, 0, &mut []) {
             if Errno::from_io_error(&error) != Some(Errno::BUSY) || begun.elapsed() > KERNEL_WITHIN {
@@ -291,6 +304,22 @@ fn find(control: &mut Control, identity: u64) -> io::Result<Option<Info>> {
         }
     }
     Ok(None)
+}
+
+/// Refuses a block device that is not as it would be made anew.
+fn refuse_other(control: &mut Control, left: &Info, parameters: &Parameters) -> io::Result<()> {
+    let path = block_path(left.number);
+    let mut found = [0; PARAMETERS_BYTES];
+    found[..4].copy_from_slice(&(PARAMETERS_BYTES as u32).to_ne_bytes());
+    control.run(ControlOp::GetParameters, left.number, 0, &mut found)?;
+    // Before them stands which kinds of parameters there are, to which the kernel adds.
+    if found[8..] != parameters.to_bytes()[8..] || left.queues != 1 {
+        let path = path.display();
+        let reason =
+            format!("{path} was left by a server that showed it with another length or other attributes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    Ok(())
 }
 
 impl Parameters {

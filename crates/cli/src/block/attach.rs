@@ -17,7 +17,7 @@ use super::control::Answer;
 use super::detach::{close, end, tidy};
 use super::devices::{self, Named};
 use super::folders;
-use super::local::Local;
+use super::local::Prepared;
 use super::metrics::Metrics;
 use super::notify;
 use super::open::{self, Opened, Volume};
@@ -198,31 +198,26 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     };
     let counts = Arc::new(Counts::default());
     let exports = exports(&volumes, cache.as_ref().map(|(cache, _)| cache));
-    let serve = || {
-        let local = Local::show(args, &volumes, &exports, &counts)?;
-        Ok((args.listen.serve(exports, encryption, &counts)?, local))
-    };
-    let (server, local) = match serve() {
-        Ok(serving) => serving,
-        Err(failure) => {
-            // Nobody has been let in.
-            if let Some((running, device)) = cache {
-                close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
-            }
-            return Err(failure);
-        }
-    };
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let attached = Attached {
         process: std::process::id(),
         cache: args.cache.as_deref().map(absolute),
         control: absolute(&control),
     };
-    let registered = match attached.register() {
-        Ok(registered) => registered,
+    let serve = || {
+        // It goes on answering while everything ends.
+        let listener = socket.listener().try_clone().map_err(|error| {
+            Failure::refused(control.display(), error).next("raise the limit of open files of this user")
+        })?;
+        let prepared = Prepared::new(args, &volumes, &exports, &counts)?;
+        let server = args.listen.serve(exports, encryption, &counts)?;
+        let registered = attached.register()?;
+        // Last, as users of what is taken over get errors if it is taken away again.
+        Ok((server, prepared.show()?, registered, listener))
+    };
+    let (server, local, registered, listener) = match serve() {
+        Ok(serving) => serving,
         Err(failure) => {
-            let _ = server.shutdown();
-            drop(local);
             if let Some((running, device)) = cache {
                 close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
             }
@@ -247,11 +242,11 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
         counters: Default::default(),
     });
     let attachment = Attachment::new(cache.zip(facts), device, reports.collect(), (server, local), counts);
-    // It goes on answering while everything ends.
-    let listener = socket.listener().try_clone().map_err(|error| {
-        Failure::refused(control.display(), error).next("raise the limit of open files of this user")
-    })?;
-    let answering = attachment.listen(listener, metrics)?;
+    let answering = match attachment.listen(listener, metrics) {
+        // As in a crash, so that users of block devices wait for the next server.
+        Err(failure) if args.listen.ublk => failure.end(),
+        answering => answering?,
+    };
     notify::tell("READY=1");
     while !attachment.ending.is_wanted() {
         if IS_INTERRUPTED.load(Ordering::Acquire) {

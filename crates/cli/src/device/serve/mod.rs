@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 pub(crate) use args::{EXAMPLES, ServeArgs};
 use drive::{PowerCut, ServedDrive};
 use mezzanine_blockdev::nbd::{Export, Server};
-use mezzanine_blockdev::ublk::UblkDevice;
 use mezzanine_device::{Device, DeviceError, FileDevice, OpenOptions};
 use mezzanine_recording::Recorder;
 use serde::Serialize;
@@ -22,7 +21,7 @@ use crate::failure::{Failure, chain};
 use crate::nbd::Counts;
 use crate::output;
 use crate::size::Size;
-use crate::ublk;
+use crate::ublk::{self, Ready};
 
 /// How often it is looked whether the end has come.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -75,8 +74,10 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let counts = Arc::new(Counts::default());
     let told = describe(&export);
     let serve = || {
-        let shown = args.listen.ublk.then(|| show(args, &export, &counts)).transpose()?;
-        Ok((args.listen.serve(vec![(export, told)], encryption, &counts)?, shown))
+        let ready = args.listen.ublk.then(|| prepare(args, &export, &counts)).transpose()?;
+        let server = args.listen.serve(vec![(export, told)], encryption, &counts)?;
+        // Last, as its users get errors if it is taken away again.
+        Ok((server, ready.map(Ready::show).transpose()?))
     };
     let (server, shown) = serve().inspect_err(|_: &Failure| {
         // Nothing was recorded, and the next start wants a new file.
@@ -161,10 +162,10 @@ fn file(path: &Path, read_only: bool) -> Result<Export, Failure> {
     Ok(Export { zeroes_are_holes: is_regular, ..Export::new(Arc::new(device)) })
 }
 
-/// Shows it as a block device, to be taken over after a crash if its contents survive that.
-fn show(args: &ServeArgs, export: &Export, counts: &Arc<Counts>) -> Result<UblkDevice, Failure> {
+/// Looks whether it can be a block device, to be taken over after a crash if its contents survive that.
+fn prepare(args: &ServeArgs, export: &Export, counts: &Arc<Counts>) -> Result<Ready, Failure> {
     let identity = args.file.as_ref().map_or(0, |path| ublk::identity("device serve", &args.name, path));
-    ublk::show(export, identity, counts)
+    Ready::new(export, identity, counts)
 }
 
 fn describe(export: &Export) -> String {
