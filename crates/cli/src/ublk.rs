@@ -97,6 +97,9 @@ fn refused(error: &io::Error) -> Failure {
         ),
         io::ErrorKind::PermissionDenied => failure.next("start it as root, or leave out --ublk and give --socket"),
         io::ErrorKind::ResourceBusy => failure.next("end that process first"),
+        io::ErrorKind::TimedOut => failure.next(
+            "try it again in a minute, or delete what was left with `mezz device ublk-delete`: whoever uses it gets errors",
+        ),
         io::ErrorKind::InvalidInput => failure.next(
             "show it as it was, or delete what was left with `mezz device ublk-delete`; blocks are given with --block-size",
         ),
