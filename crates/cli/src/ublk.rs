@@ -52,6 +52,19 @@ pub(crate) fn refuse_missing() -> Result<(), Failure> {
     ublk::is_available().map_err(|error| refused(&error))
 }
 
+/// Refuses to serve what a block device of this identity still has requests for, which a crash has left.
+pub(crate) fn refuse_left(identity: u64) -> Result<(), Failure> {
+    let left = ublk::left(identity).map_err(|error| {
+        Failure::refused("/dev/ublk-control", format!("what a crash has left cannot be looked for: {error}"))
+            .next("the kernel's log may say more (dmesg)")
+    })?;
+    let Some(path) = left.map(|path| path.display().to_string()) else { return Ok(()) };
+    let reason = "a crash has left it with writes that may not be answered; they would be carried out over newer ones \
+                  when it is taken over later";
+    Err(Failure::refused(&path, reason)
+        .next(format!("take it over with --ublk, or delete it with `mezz device ublk-delete {path}`")))
+}
+
 /// What can be shown as a block device.
 pub(crate) struct Ready {
     prepared: Prepared,

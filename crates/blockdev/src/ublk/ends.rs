@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -13,8 +13,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::kernel::Control;
-use super::wire::ControlOp;
-use super::{UblkDevice, block_path};
+use super::wire::{ControlOp, Info, State};
+use super::{UblkDevice, block_path, info, numbers};
 
 /// How long the end of one that nobody uses may take.
 const DETACH_WITHIN: Duration = Duration::from_secs(60);
@@ -159,6 +159,35 @@ fn users(path: &Path) -> Vec<u32> {
         })
     };
     numbers.filter(|process| *process != process::id()).filter(has_it).collect()
+}
+
+/// The block device of this identity that a server has left with requests which it had not answered, or may
+/// have. Whoever takes it over carries them out, writes included, whatever was written elsewhere meanwhile.
+/// There is none where the kernel has no ublk, or this user may not ask.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn left(identity: u64) -> io::Result<Option<PathBuf>> {
+    let mut control = match Control::open() {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            return Ok(None);
+        }
+        control => control?,
+    };
+    let numbers = numbers()?.into_iter();
+    // One that goes meanwhile is none.
+    let mut infos = numbers.filter_map(|number| info(&mut control, number).ok());
+    let left = infos.find(|info| info.identity == identity && is_left(info));
+    Ok(left.map(|info| block_path(info.number)))
+}
+
+fn is_left(info: &Info) -> bool {
+    match info.state {
+        State::Quiesced => true,
+        State::Dead => false,
+        // Unless it has, the kernel has not noticed yet.
+        _ => !info.has_server(),
+    }
 }
 
 /// The number of a block device of this kind, by its path.

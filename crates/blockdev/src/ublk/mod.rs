@@ -19,8 +19,9 @@ mod kernel;
 mod serving;
 mod wire;
 
-pub use ends::{Claim, number_of};
+pub use ends::{Claim, left, number_of};
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -246,7 +247,7 @@ pub fn is_available() -> io::Result<()> {
 pub fn delete(number: u32) -> io::Result<()> {
     let mut control = Control::open()?;
     let info = info(&mut control, number)?;
-    if info.server > 0 && is_alive(info.server) {
+    if info.has_server() {
         let reason = format!("process {} serves it", info.server);
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, reason));
     }
@@ -269,6 +270,13 @@ fn is_alive(process: i32) -> bool {
     state.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
+impl Info {
+    /// Whether the process runs that serves it.
+    fn has_server(&self) -> bool {
+        self.server > 0 && is_alive(self.server)
+    }
+}
+
 fn info(control: &mut Control, number: u32) -> io::Result<Info> {
     let mut bytes = [0; INFO_BYTES];
     control.run(ControlOp::Info, number, 0, &mut bytes).map_err(|error| {
@@ -278,23 +286,27 @@ fn info(control: &mut Control, number: u32) -> io::Result<Info> {
     Ok(Info::from_bytes(&bytes))
 }
 
+/// The numbers of all devices.
+fn numbers() -> io::Result<Vec<u32>> {
+    let number = |name: &OsStr| name.to_str()?.strip_prefix("ublkc")?.parse().ok();
+    let entries = fs::read_dir("/dev")?.collect::<io::Result<Vec<_>>>()?;
+    Ok(entries.iter().filter_map(|entry| number(&entry.file_name())).collect())
+}
+
 /// The block device with this identity, once its server is gone.
 fn find(control: &mut Control, identity: u64) -> io::Result<Option<Info>> {
     let begun = Instant::now();
-    for entry in fs::read_dir("/dev")? {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix("ublkc")?.parse().ok());
-        let Some(number) = number else { continue };
+    for number in numbers()? {
         // It may go meanwhile, and those of other users are not shown.
         while let Some(info) = info(control, number).ok().filter(|info| info.identity == identity) {
             match info.state {
                 State::Quiesced => return Ok(Some(info)),
                 // Nobody has ever used it, or nobody will.
-                State::Dead if info.server <= 0 || !is_alive(info.server) => {
+                State::Dead if !info.has_server() => {
                     ends::remove(control, number)?;
                 }
                 State::Dead => {}
-                _ if info.server <= 0 || !is_alive(info.server) => {
+                _ if !info.has_server() => {
                     if begun.elapsed() < NOTICED_WITHIN {
                         thread::sleep(Duration::from_millis(20));
                         continue;

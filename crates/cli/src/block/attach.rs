@@ -17,7 +17,7 @@ use super::control::Answer;
 use super::detach::{close, end, tidy};
 use super::devices::{self, Named};
 use super::folders;
-use super::local::Prepared;
+use super::local::{self, Prepared};
 use super::metrics::Metrics;
 use super::notify;
 use super::open::{self, Opened, Volume};
@@ -29,7 +29,6 @@ use crate::failure::{Failure, chain};
 use crate::nbd::{Counts, ListenArgs};
 use crate::output;
 use crate::size::Size;
-use crate::ublk;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz block attach /dev/nvme1n1 --backing /dev/sdb --socket /run/sdb.sock
@@ -153,9 +152,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
             .next("name one volume, or serve them at a --socket"));
     }
     let encryption = args.listen.encryption()?;
-    if args.listen.ublk {
-        ublk::refuse_missing()?;
-    }
+    local::refuse(args)?;
     end_on_signals();
     // The kernel may be a client of ours: what it needs to free memory must not wait for memory. Only root
     // may say so, and nothing else depends on it.

@@ -11,6 +11,7 @@ use mezzanine_blockdev::ublk::UblkDevice;
 use mezzanine_device::DeviceError;
 
 use super::attach::AttachArgs;
+use super::devices::Named;
 use super::open::Volume;
 use crate::failure::{Failure, chain};
 use crate::nbd::Counts;
@@ -27,6 +28,20 @@ pub(super) struct Local {
     file: Option<FuseFile>,
     /// In the order of the volumes.
     block_devices: Vec<UblkDevice>,
+}
+
+/// By what the block device of a volume is known again.
+fn identity(named: &Named) -> u64 {
+    ublk::identity("block attach", &named.name, &named.path)
+}
+
+/// Refuses what cannot be shown here, and volumes that a crash has left as block devices without taking
+/// those over; nothing is changed.
+pub(super) fn refuse(args: &AttachArgs) -> Result<(), Failure> {
+    if args.listen.ublk {
+        return ublk::refuse_missing();
+    }
+    args.backing.iter().try_for_each(|named| ublk::refuse_left(identity(named)))
 }
 
 /// What is asked for and can be shown.
@@ -46,8 +61,7 @@ impl Prepared {
     ) -> Result<Self, Failure> {
         let mut block_devices = Vec::new();
         for (volume, (export, _)) in volumes.iter().zip(exports).filter(|_| args.listen.ublk) {
-            let identity = ublk::identity("block attach", &export.name, &volume.named.path);
-            block_devices.push(Ready::new(export, identity, counts)?);
+            block_devices.push(Ready::new(export, identity(&volume.named), counts)?);
         }
         let first = exports.first().map(|(export, _)| export);
         let file = args.fuse.as_ref().zip(first);

@@ -49,6 +49,8 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let encryption = args.listen.encryption()?;
     if args.listen.ublk {
         ublk::refuse_missing()?;
+    } else if !args.read_only {
+        identity(args).map_or(Ok(()), ublk::refuse_left)?;
     }
     end_on_signals();
     let drive = if args.model.is_some() { Some(drive::modelled(args)?) } else { None };
@@ -164,8 +166,12 @@ fn file(path: &Path, read_only: bool) -> Result<Export, Failure> {
 
 /// Looks whether it can be a block device, to be taken over after a crash if its contents survive that.
 fn prepare(args: &ServeArgs, export: &Export, counts: &Arc<Counts>) -> Result<Ready, Failure> {
-    let identity = args.file.as_ref().map_or(0, |path| ublk::identity("device serve", &args.name, path));
-    Ready::new(export, identity, counts)
+    Ready::new(export, identity(args).unwrap_or_default(), counts)
+}
+
+/// By what its block device is known again, if its contents survive a crash.
+fn identity(args: &ServeArgs) -> Option<u64> {
+    args.file.as_ref().map(|path| ublk::identity("device serve", &args.name, path))
 }
 
 fn describe(export: &Export) -> String {
