@@ -28,13 +28,15 @@ impl UblkDevice {
     /// Claims the block device.
     ///
     /// # Errors
-    /// `ResourceBusy` if it is mounted or otherwise claimed, or a process has it open.
+    /// `ResourceBusy` if it is mounted or otherwise claimed, or a process, a loop device or another block
+    /// device has it open.
     pub fn claim(&self) -> io::Result<Claim> {
         let claimed = open(&self.path, OFlags::EXCL)?;
-        let users = users(&self.path);
+        let mut users = devices_above(Path::new("/sys/block"), &self.path);
+        users.extend(processes(&self.path).iter().map(|process| format!("process {process}")));
         let Some(user) = users.first() else { return Ok(Claim(claimed)) };
         let others = if users.len() > 1 { format!(" and {} others", users.len() - 1) } else { String::new() };
-        let reason = format!("process {user}{others} has it open");
+        let reason = format!("{user}{others} has it open");
         Err(io::Error::new(io::ErrorKind::ResourceBusy, reason))
     }
 
@@ -142,20 +144,41 @@ fn open(path: &Path, how: OFlags) -> io::Result<File> {
     })
 }
 
-/// Processes that have it open, or a partition of it, besides this one: those that can be seen from here.
-fn users(path: &Path) -> Vec<u32> {
-    let name = path.display().to_string();
-    let is_it = |target: &Path| {
-        let target = target.to_string_lossy();
-        let rest = target.strip_prefix(&name);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('p'))
+/// Whether something is a block device or a partition of it.
+fn is_within(target: &Path, block_device: &Path) -> bool {
+    let (target, name) = (target.to_string_lossy(), block_device.to_string_lossy());
+    target.strip_prefix(&*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('p'))
+}
+
+/// Block devices that the kernel has made of it, or of a partition of it: no process has it open for them,
+/// and loop devices do not claim what they show.
+fn devices_above(sys_block: &Path, block_device: &Path) -> Vec<String> {
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     };
+    let shows_it = |name: &String| {
+        let file = fs::read_to_string(sys_block.join(name).join("loop/backing_file"));
+        file.is_ok_and(|file| is_within(Path::new(file.trim_end()), block_device))
+    };
+    let mut found: Vec<_> = names(sys_block).into_iter().filter(shows_it).collect();
+    let own = block_device.file_name().unwrap_or_default();
+    let parts = names(&sys_block.join(own)).into_iter().filter(|name| is_within(name.as_ref(), own.as_ref()));
+    let folders = parts.map(|part| Path::new(own).join(part)).chain([own.into()]);
+    found.extend(folders.flat_map(|folder| names(&sys_block.join(folder).join("holders"))));
+    found.iter().map(|name| format!("/dev/{name}")).collect()
+}
+
+/// Processes that have it open, or a partition of it, besides this one: those that can be seen from here.
+fn processes(path: &Path) -> Vec<u32> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     let numbers = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let has_it = |process: &u32| {
         let files = fs::read_dir(format!("/proc/{process}/fd"));
         files.is_ok_and(|files| {
-            files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|target| is_it(&target)))
+            files
+                .flatten()
+                .any(|file| fs::read_link(file.path()).is_ok_and(|target| is_within(&target, path)))
         })
     };
     numbers.filter(|process| *process != process::id()).filter(has_it).collect()
@@ -194,4 +217,29 @@ fn is_left(info: &Info) -> bool {
 pub fn number_of(path: &Path) -> Option<u32> {
     let number = path.to_str()?.strip_prefix("/dev/ublkb")?.parse().ok()?;
     (block_path(number) == path).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_has_made_of_a_block_device_or_of_its_partitions_is_seen() {
+        let folder = std::env::temp_dir().join(format!("mezz-devices-above-{}", process::id()));
+        let of = |number: u32| devices_above(&folder, &block_path(number));
+        for (name, file) in [("loop0", "/dev/ublkb1"), ("loop1", "/dev/ublkb2p3"), ("loop2", "/dev/ublkb10")]
+        {
+            fs::create_dir_all(folder.join(name).join("loop")).unwrap();
+            fs::write(folder.join(name).join("loop/backing_file"), format!("{file}\n")).unwrap();
+        }
+        fs::create_dir_all(folder.join("ublkb3/holders/dm-0")).unwrap();
+        fs::create_dir_all(folder.join("ublkb4/ublkb4p1/holders/md7")).unwrap();
+        fs::create_dir_all(folder.join("ublkb5/holders")).unwrap();
+        let found: Vec<_> = (1..=5).map(of).collect();
+        fs::remove_dir_all(&folder).unwrap();
+        let expected: [&[&str]; 5] = [&["/dev/loop0"], &["/dev/loop1"], &["/dev/dm-0"], &["/dev/md7"], &[]];
+        assert_eq!(found, expected);
+    }
 }
