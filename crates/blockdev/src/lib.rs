@@ -2,7 +2,8 @@
 //!
 //! [`nbd`] is a server of the network block device protocol, over Unix sockets and TCP: no kernel module, no
 //! root, and virtual machines, kernels and test programs are its clients. [`fuse`] shows a device as a file,
-//! which `losetup` makes a block device of; [`ublk`] makes a block device itself, where the kernel has the driver.
+//! which `losetup` makes a block device of; [`ublk`] makes a block device itself, where the kernel has the
+//! driver.
 //!
 //! *Architecture invariant:* a front knows what a device is, and nothing of caches, tiers, volumes or models.
 //!

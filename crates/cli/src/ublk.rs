@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use mezzanine_blockdev::nbd::Export;
-use mezzanine_blockdev::ublk::{self, UblkDevice, UblkOptions};
+use mezzanine_blockdev::ublk::{self, Prepared, UblkDevice, UblkOptions};
 use mezzanine_device::DeviceError;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -52,25 +52,53 @@ pub(crate) fn refuse_missing() -> Result<(), Failure> {
     ublk::is_available().map_err(|error| refused(&error))
 }
 
-/// Shows what is exported as a block device.
-pub(crate) fn show(export: &Export, identity: u64, counts: &Arc<Counts>) -> Result<UblkDevice, Failure> {
-    let counts = Arc::clone(counts);
-    let options = UblkOptions {
-        read_only: export.read_only,
-        rotational: export.rotational,
-        zeroes_are_holes: export.zeroes_are_holes,
-        logical_block: export.minimum_block.max(512),
-        identity,
-        on_failure: Box::new(move |error: &DeviceError| counts.note_failure(&chain(error))),
-        ..UblkOptions::default()
-    };
-    let shown = UblkDevice::attach(Arc::clone(&export.device), options);
-    let shown = shown.map_err(|error| refused(&error))?;
-    let how = if shown.was_taken_over() { "taken over" } else { "made" };
-    let name = if export.name.is_empty() { export.device.describe() } else { export.name.clone() };
-    let size = Size(export.device.len());
-    output::note(&format!("showing {name} ({size}): {}, {how}", shown.path().display()));
-    Ok(shown)
+/// Refuses to serve what a block device of this identity still has requests for, which a crash has left.
+pub(crate) fn refuse_left(identity: u64) -> Result<(), Failure> {
+    let left = ublk::left(identity).map_err(|error| {
+        Failure::refused("/dev/ublk-control", format!("what a crash has left cannot be looked for: {error}"))
+            .next("the kernel's log may say more (dmesg)")
+    })?;
+    let Some(path) = left.map(|path| path.display().to_string()) else { return Ok(()) };
+    let reason = "a crash has left it with writes that may not be answered; they would be carried out over newer ones \
+                  when it is taken over later";
+    Err(Failure::refused(&path, reason)
+        .next(format!("take it over with --ublk, or delete it with `mezz device ublk-delete {path}`")))
+}
+
+/// What can be shown as a block device.
+pub(crate) struct Ready {
+    prepared: Prepared,
+    /// What it is, for people.
+    text: String,
+}
+
+impl Ready {
+    /// Looks whether what is exported can be shown; nothing is changed yet.
+    pub(crate) fn new(export: &Export, identity: u64, counts: &Arc<Counts>) -> Result<Self, Failure> {
+        let counts = Arc::clone(counts);
+        let options = UblkOptions {
+            read_only: export.read_only,
+            rotational: export.rotational,
+            zeroes_are_holes: export.zeroes_are_holes,
+            logical_block: export.minimum_block.max(512),
+            identity,
+            on_failure: Box::new(move |error: &DeviceError| counts.note_failure(&chain(error))),
+            ..UblkOptions::default()
+        };
+        let prepared = Prepared::new(Arc::clone(&export.device), options);
+        let prepared = prepared.map_err(|error| refused(&error))?;
+        let name = if export.name.is_empty() { export.device.describe() } else { export.name.clone() };
+        Ok(Self { prepared, text: format!("showing {name} ({})", Size(export.device.len())) })
+    }
+
+    /// Shows it. Nothing that may fail should come after this: whoever uses a block device that is taken over
+    /// gets errors if it is taken away again.
+    pub(crate) fn show(self) -> Result<UblkDevice, Failure> {
+        let shown = self.prepared.show().map_err(|error| refused(&error))?;
+        let how = if shown.was_taken_over() { "taken over" } else { "made" };
+        output::note(&format!("{}: {}, {how}", self.text, shown.path().display()));
+        Ok(shown)
+    }
 }
 
 fn refused(error: &io::Error) -> Failure {
@@ -82,6 +110,9 @@ fn refused(error: &io::Error) -> Failure {
         ),
         io::ErrorKind::PermissionDenied => failure.next("start it as root, or leave out --ublk and give --socket"),
         io::ErrorKind::ResourceBusy => failure.next("end that process first"),
+        io::ErrorKind::TimedOut => failure.next(
+            "try it again in a minute, or delete what was left with `mezz device ublk-delete`: whoever uses it gets errors",
+        ),
         io::ErrorKind::InvalidInput => failure.next(
             "show it as it was, or delete what was left with `mezz device ublk-delete`; blocks are given with --block-size",
         ),

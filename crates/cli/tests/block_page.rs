@@ -1,5 +1,5 @@
-//! `mezz block` with the page engine: what was flushed survives `kill -9` on the cache device alone, detaching
-//! brings everything to the volumes, and what does not belong together is refused.
+//! `mezz block` with the page engine: what was flushed survives `kill -9` on the cache device alone,
+//! detaching brings everything to the volumes, and what does not belong together is refused.
 #![allow(clippy::unwrap_used)]
 
 mod common;

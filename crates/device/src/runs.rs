@@ -20,8 +20,8 @@ impl<S> Run<S> {
     }
 }
 
-/// The runs of a list of pieces of `size` bytes each, every one given by its source and its byte offset there;
-/// `None` for one that is on none, which ends the run before it.
+/// The runs of a list of pieces of `size` bytes each, every one given by its source and its byte offset
+/// there; `None` for one that is on none, which ends the run before it.
 pub fn runs<S: Copy + PartialEq>(
     pieces: impl IntoIterator<Item = Option<(S, u64)>>,
     size: u64,

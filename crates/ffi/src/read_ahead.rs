@@ -1,13 +1,14 @@
 //! Pages that are read from flash before they are needed, for the process that will need them.
 //!
-//! A server says which blocks it is going to read (PostgreSQL's `effective_io_concurrency`). Those that lie on
-//! flash are read meanwhile, each to a place of this process's own; the read that follows takes what has come.
+//! A server says which blocks it is going to read (PostgreSQL's `effective_io_concurrency`). Those that lie
+//! on flash are read meanwhile, each to a place of this process's own; the read that follows takes what has
+//! come.
 //!
 //! 1. What was read ahead is taken only by a read whose own lookup says that the tier has the same version of
 //!    the page in the same place, and whose checksum it has: so nothing has to be told when a page is
 //!    replaced, dropped or leaves the tier. What may be stale is given up, and the page read anew.
-//! 2. Whatever is in doubt counts as not read: an error, a wrong checksum. All rules for pages that flash does
-//!    not give back stand in one place ([`Host::read`]).
+//! 2. Whatever is in doubt counts as not read: an error, a wrong checksum. All rules for pages that flash
+//!    does not give back stand in one place ([`Host::read`]).
 //! 3. There are as many places as the server asks for, and no more. When all are taken, the read that was
 //!    begun first is given up for the next one: whoever wanted it has not come for it.
 //! 4. It ends with the process, or when the server says that nobody comes any more ([`Host::forget_ahead`]).
@@ -122,8 +123,8 @@ impl Host {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to read pages that lie on flash and will be read soon by this process: up to `depth` of them, at
-    /// most [`DEPTH_MAX`], are under way at a time. Returns whether the tier has all of them, so that disk
+    /// Begins to read pages that lie on flash and will be read soon by this process: up to `depth` of them,
+    /// at most [`DEPTH_MAX`], are under way at a time. Returns whether the tier has all of them, so that disk
     /// need not be asked. Another depth than that of the last call gives up what is under way.
     pub fn read_ahead(&self, ids: &[PageId], depth: usize) -> bool {
         let tier = self.tier();

@@ -483,14 +483,14 @@ pub fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
 #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
 const LINE: usize = 64;
 
-/// Copies words to as many bytes, a multiple of [`LINE`] and not 0. Unlike the string instruction, plain loads
-/// are in order with the loads that follow by the processor's manual, and whoever copies looks at a state
-/// afterwards.
+/// Copies words to as many bytes, a multiple of [`LINE`] and not 0. Unlike the string instruction, plain
+/// loads are in order with the loads that follow by the processor's manual, and whoever copies looks at a
+/// state afterwards.
 #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
 fn copy_lines(words: &[PageWord], target: &mut [u8]) {
     assert!(size_of_val(words) == target.len() && target.len() % LINE == 0 && !target.is_empty());
-    // SAFETY: every processor of this architecture has SSE2. Words and target have this length, and the target
-    // is the caller's alone. To others it is as if the words were loaded relaxed, one after the other.
+    // SAFETY: every processor of this architecture has SSE2. Words and target have this length, and the
+    // target is the caller's alone. To others it is as if the words were loaded relaxed, one after the other.
     unsafe {
         std::arch::asm!(
             "2:",

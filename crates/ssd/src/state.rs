@@ -92,8 +92,8 @@ impl<'s> Queue<'s> {
     }
 
     /// A place that is free at `now` for the command with this number, or the one that is free first: when
-    /// its command is complete, to be replaced by when this one is. Commands need not be complete in the order
-    /// they came in, and hold a place until they are.
+    /// its command is complete, to be replaced by when this one is. Commands need not be complete in the
+    /// order they came in, and hold a place until they are.
     #[inline]
     pub(crate) fn place(&self, number: u64, now: u64) -> usize {
         // The oldest, as a rule, has been complete for long.

@@ -403,8 +403,8 @@ impl Volume {
         host.tier.lost().into_iter().filter_map(of).collect()
     }
 
-    /// Pages that flash or memory alone has in their newest version, for people: others come and go while they
-    /// are counted, which takes a look at each frame.
+    /// Pages that flash or memory alone has in their newest version, for people: others come and go while
+    /// they are counted, which takes a look at each frame.
     pub fn newer_than_disk(&self) -> u64 {
         self.local.tier_in_use().map_or(0, |host| dirty_pages(&host))
     }

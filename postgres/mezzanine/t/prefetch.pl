@@ -1,5 +1,5 @@
-# Pages on flash are read before they are needed (effective_io_concurrency): as many at a time as the setting says, each once, and none
-# that was changed since.
+# Pages on flash are read before they are needed (effective_io_concurrency): as many at a time as the setting
+# says, each once, and none that was changed since.
 use strict;
 use warnings FATAL => 'all';
 
@@ -7,7 +7,8 @@ use Mezzanine;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# A modelled drive, a hundred times slower than it is: its time passes for all reads that are under way, on any machine.
+# A modelled drive, a hundred times slower than it is: its time passes for all reads that are under way, on
+# any machine.
 my $node = tier_node('prefetch', mode => 'drained', flash => 64,
 	conf => "mezzanine.flash_model = 'nvme-local'\nmezzanine.model_time_scale = 0\ntrack_io_timing = on\n"
 	  . "maintenance_io_concurrency = 0\neffective_io_concurrency = 0\n");

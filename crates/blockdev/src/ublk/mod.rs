@@ -19,8 +19,9 @@ mod kernel;
 mod serving;
 mod wire;
 
-pub use ends::{Claim, number_of};
+pub use ends::{Claim, left, number_of};
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,9 +46,12 @@ const DEPTH: u16 = 64;
 const REQUEST_BYTES: u32 = 512 << 10;
 /// Largest range that is made zeros or given up at once, in bytes.
 const RANGE_BYTES: u32 = 32 << 20;
-/// How long a device whose server has just died takes until it can be taken over, and how long one that was
-/// just added has until its file is there.
+/// How long a device whose server is gone takes until it lets another one in, and how long one that was just
+/// added has until its file is there.
 const KERNEL_WITHIN: Duration = Duration::from_secs(10);
+/// How long the kernel may take to notice that a server is gone. If that had a request under every tag, Linux
+/// from 6.7 to about 6.15 notices only when one of them runs into the timeout of its queue, 30 seconds.
+const NOTICED_WITHIN: Duration = Duration::from_secs(75);
 
 /// How a device is shown.
 pub struct UblkOptions {
@@ -92,23 +96,49 @@ pub struct UblkDevice {
     was_taken_over: bool,
 }
 
-impl UblkDevice {
-    /// Shows a device: as the block device of the same identity whose server is gone, or as a new one.
+/// A device about which all is known that can be before it is shown.
+pub struct Prepared {
+    control: Control,
+    device: Arc<dyn Device>,
+    options: UblkOptions,
+    parameters: Parameters,
+    /// The block device that is to be taken over.
+    left: Option<Info>,
+}
+
+impl Prepared {
+    /// Looks whether a device can be shown: as the block device of the same identity whose server is gone, or
+    /// as a new one. Whoever uses that one goes on waiting.
     ///
     /// # Errors
     /// `NotFound` where the kernel has no ublk, `PermissionDenied` for users who may not, `ResourceBusy` if
-    /// another process serves the block device of that identity, `InvalidInput` if the one that was left is
-    /// not as this one would be; and what the kernel refuses.
-    pub fn attach(device: Arc<dyn Device>, options: UblkOptions) -> io::Result<Self> {
+    /// another process serves the block device of that identity, `TimedOut` if the kernel has not noticed
+    /// within 75 seconds that its server is gone, `InvalidInput` if the one that was left is not as this one
+    /// would be; and what the kernel refuses.
+    pub fn new(device: Arc<dyn Device>, options: UblkOptions) -> io::Result<Self> {
         let parameters = Parameters::of(&*device, &options)?;
         let mut control = Control::open()?;
         let left = if options.identity == 0 { None } else { find(&mut control, options.identity)? };
-        match left {
-            Some(left) => Self::take_over(control, device, options, &parameters, &left),
-            None => Self::make(control, device, options, &parameters),
+        if let Some(left) = &left {
+            refuse_other(&mut control, left, &parameters)?;
         }
+        Ok(Self { control, device, options, parameters, left })
     }
 
+    /// Shows it. If that fails, whoever uses a block device that a crash has left goes on waiting.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn show(self) -> io::Result<UblkDevice> {
+        let Self { control, device, options, parameters, left } = self;
+        match left {
+            Some(left) => UblkDevice::take_over(control, device, options, &left),
+            None => UblkDevice::make(control, device, options, &parameters),
+        }
+    }
+}
+
+impl UblkDevice {
     fn make(
         mut control: Control,
         device: Arc<dyn Device>,
@@ -138,7 +168,7 @@ impl UblkDevice {
         };
         let served = prepared.and_then(|()| Self::serve(device, options, &info));
         let (serving, queue) = served.inspect_err(|_| {
-            let _ = control.run(ControlOp::Delete, info.number, 0, &mut []);
+            let _ = ends::remove(&mut control, info.number);
         })?;
         let mut made = Self::of(&info, serving, queue, false);
         if let Err(error) = control.run(ControlOp::Start, info.number, process_id() as u64, &mut []) {
@@ -152,20 +182,8 @@ impl UblkDevice {
         mut control: Control,
         device: Arc<dyn Device>,
         options: UblkOptions,
-        parameters: &Parameters,
         left: &Info,
     ) -> io::Result<Self> {
-        let path = block_path(left.number);
-        let mut found = [0; PARAMETERS_BYTES];
-        found[..4].copy_from_slice(&(PARAMETERS_BYTES as u32).to_ne_bytes());
-        control.run(ControlOp::GetParameters, left.number, 0, &mut found)?;
-        // Before them stands which kinds of parameters there are, to which the kernel adds.
-        if found[8..] != parameters.to_bytes()[8..] || left.queues != 1 {
-            let path = path.display();
-            let reason =
-                format!("{path} was left by a server that showed it with another length or other attributes");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-        }
         let begun = Instant::now();
         while let Err(error) = control.run(ControlOp::StartRecovery, left.number, 0, &mut []) {
             if Errno::from_io_error(&error) != Some(Errno::BUSY) || begun.elapsed() > KERNEL_WITHIN {
@@ -229,12 +247,12 @@ pub fn is_available() -> io::Result<()> {
 pub fn delete(number: u32) -> io::Result<()> {
     let mut control = Control::open()?;
     let info = info(&mut control, number)?;
-    if info.server > 0 && is_alive(info.server) {
+    if info.has_server() {
         let reason = format!("process {} serves it", info.server);
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, reason));
     }
     control.run(ControlOp::Stop, number, 0, &mut [])?;
-    control.run(ControlOp::Delete, number, 0, &mut [])
+    ends::remove(&mut control, number)
 }
 
 fn block_path(number: u32) -> PathBuf {
@@ -252,6 +270,13 @@ fn is_alive(process: i32) -> bool {
     state.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
+impl Info {
+    /// Whether the process runs that serves it.
+    fn has_server(&self) -> bool {
+        self.server > 0 && is_alive(self.server)
+    }
+}
+
 fn info(control: &mut Control, number: u32) -> io::Result<Info> {
     let mut bytes = [0; INFO_BYTES];
     control.run(ControlOp::Info, number, 0, &mut bytes).map_err(|error| {
@@ -261,26 +286,36 @@ fn info(control: &mut Control, number: u32) -> io::Result<Info> {
     Ok(Info::from_bytes(&bytes))
 }
 
+/// The numbers of all devices.
+fn numbers() -> io::Result<Vec<u32>> {
+    let number = |name: &OsStr| name.to_str()?.strip_prefix("ublkc")?.parse().ok();
+    let entries = fs::read_dir("/dev")?.collect::<io::Result<Vec<_>>>()?;
+    Ok(entries.iter().filter_map(|entry| number(&entry.file_name())).collect())
+}
+
 /// The block device with this identity, once its server is gone.
 fn find(control: &mut Control, identity: u64) -> io::Result<Option<Info>> {
     let begun = Instant::now();
-    for entry in fs::read_dir("/dev")? {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix("ublkc")?.parse().ok());
-        let Some(number) = number else { continue };
+    for number in numbers()? {
         // It may go meanwhile, and those of other users are not shown.
         while let Some(info) = info(control, number).ok().filter(|info| info.identity == identity) {
             match info.state {
                 State::Quiesced => return Ok(Some(info)),
                 // Nobody has ever used it, or nobody will.
-                State::Dead if info.server <= 0 || !is_alive(info.server) => {
-                    control.run(ControlOp::Delete, number, 0, &mut [])?;
+                State::Dead if !info.has_server() => {
+                    ends::remove(control, number)?;
                 }
                 State::Dead => {}
-                // The kernel has not noticed yet that its server is gone.
-                _ if begun.elapsed() < KERNEL_WITHIN && (info.server <= 0 || !is_alive(info.server)) => {
-                    thread::sleep(Duration::from_millis(20));
-                    continue;
+                _ if !info.has_server() => {
+                    if begun.elapsed() < NOTICED_WITHIN {
+                        thread::sleep(Duration::from_millis(20));
+                        continue;
+                    }
+                    let reason = format!(
+                        "/dev/ublkb{number}: the kernel has not noticed yet that process {} is gone",
+                        info.server
+                    );
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
                 }
                 _ => {
                     let reason = format!("process {} serves it as /dev/ublkb{number}", info.server);
@@ -291,6 +326,22 @@ fn find(control: &mut Control, identity: u64) -> io::Result<Option<Info>> {
         }
     }
     Ok(None)
+}
+
+/// Refuses a block device that is not as it would be made anew.
+fn refuse_other(control: &mut Control, left: &Info, parameters: &Parameters) -> io::Result<()> {
+    let path = block_path(left.number);
+    let mut found = [0; PARAMETERS_BYTES];
+    found[..4].copy_from_slice(&(PARAMETERS_BYTES as u32).to_ne_bytes());
+    control.run(ControlOp::GetParameters, left.number, 0, &mut found)?;
+    // Before them stands which kinds of parameters there are, to which the kernel adds.
+    if found[8..] != parameters.to_bytes()[8..] || left.queues != 1 {
+        let path = path.display();
+        let reason =
+            format!("{path} was left by a server that showed it with another length or other attributes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    Ok(())
 }
 
 impl Parameters {

@@ -25,6 +25,8 @@ pub(super) enum ControlOp {
     GetParameters = encoded(READ, CONTROL_COMMAND_BYTES as u32, 0x09),
     StartRecovery = encoded(READ_WRITE, CONTROL_COMMAND_BYTES as u32, 0x10),
     EndRecovery = encoded(READ_WRITE, CONTROL_COMMAND_BYTES as u32, 0x11),
+    /// As `Delete`, without waiting until the last who has the block device open closes it.
+    DeleteLater = encoded(READ, CONTROL_COMMAND_BYTES as u32, 0x14),
 }
 
 /// Commands to /dev/ublkcN.
@@ -242,6 +244,7 @@ mod tests {
         assert_eq!(ControlOp::Info as u32, 0x8020_7502);
         assert_eq!(ControlOp::Add as u32, 0xc020_7504);
         assert_eq!(ControlOp::EndRecovery as u32, 0xc020_7511);
+        assert_eq!(ControlOp::DeleteLater as u32, 0x8020_7514);
         assert_eq!(QueueOp::Fetch as u32, 0xc010_7520);
         assert_eq!(QueueOp::CommitAndFetch as u32, 0xc010_7521);
     }

@@ -17,7 +17,7 @@ use super::control::Answer;
 use super::detach::{close, end, tidy};
 use super::devices::{self, Named};
 use super::folders;
-use super::local::Local;
+use super::local::{self, Prepared};
 use super::metrics::Metrics;
 use super::notify;
 use super::open::{self, Opened, Volume};
@@ -30,7 +30,6 @@ use crate::failure::{Failure, chain};
 use crate::nbd::{Counts, ListenArgs};
 use crate::output;
 use crate::size::Size;
-use crate::ublk;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz block attach /dev/nvme1n1 --backing /dev/sdb --socket /run/sdb.sock
@@ -160,9 +159,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
             .next("name one volume, or serve them at a --socket"));
     }
     let encryption = args.listen.encryption()?;
-    if args.listen.ublk {
-        ublk::refuse_missing()?;
-    }
+    local::refuse(args)?;
     end_on_signals();
     // The kernel may be a client of ours: what it needs to free memory must not wait for memory. Only root
     // may say so, and nothing else depends on it.
@@ -195,29 +192,26 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     };
     let counts = Arc::new(Counts::default());
     let exports = begun.exports();
-    let serve = || {
-        let local = Local::show(args, &begun.named(), &exports, &counts)?;
-        Ok((args.listen.serve(exports, encryption, &counts)?, local))
-    };
-    let (server, local) = match serve() {
-        Ok(serving) => serving,
-        Err(failure) => {
-            // Nobody has been let in.
-            begun.give_up();
-            return Err(failure);
-        }
-    };
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let attached = Attached {
         process: std::process::id(),
         cache: args.cache.as_deref().map(absolute),
         control: absolute(&control),
     };
-    let registered = match attached.register() {
-        Ok(registered) => registered,
+    let serve = || {
+        // It goes on answering while everything ends.
+        let listener = socket.listener().try_clone().map_err(|error| {
+            Failure::refused(control.display(), error).next("raise the limit of open files of this user")
+        })?;
+        let prepared = Prepared::new(args, &begun.named(), &exports, &counts)?;
+        let server = args.listen.serve(exports, encryption, &counts)?;
+        let registered = attached.register()?;
+        // Last, as users of what is taken over get errors if it is taken away again.
+        Ok((server, prepared.show()?, registered, listener))
+    };
+    let (server, local, registered, listener) = match serve() {
+        Ok(serving) => serving,
         Err(failure) => {
-            let _ = server.shutdown();
-            drop(local);
             begun.give_up();
             return Err(failure);
         }
@@ -225,11 +219,11 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     let reports = begun.volume_reports(&local.block_devices());
     let (engine, device, volumes) = begun.into_parts();
     let attachment = Attachment::new(engine, device, reports, (server, local), counts);
-    // It goes on answering while everything ends.
-    let listener = socket.listener().try_clone().map_err(|error| {
-        Failure::refused(control.display(), error).next("raise the limit of open files of this user")
-    })?;
-    let answering = attachment.listen(listener, metrics)?;
+    let answering = match attachment.listen(listener, metrics) {
+        // As in a crash, so that users of block devices wait for the next server.
+        Err(failure) if args.listen.ublk => failure.end(),
+        answering => answering?,
+    };
     notify::tell("READY=1");
     while !attachment.ending.is_wanted() {
         if IS_INTERRUPTED.load(Ordering::Acquire) {

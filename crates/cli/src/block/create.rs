@@ -63,8 +63,8 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
 
-    /// Of the fragment engine: what `mezz block resize` can make of it later (default: all of the device; of a
-    /// file that is created, --size).
+    /// Of the fragment engine: what `mezz block resize` can make of it later (default: all of the device; of
+    /// a file that is created, --size).
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Size>,
 

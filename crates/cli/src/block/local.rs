@@ -16,7 +16,10 @@ use crate::failure::{Failure, chain};
 use crate::nbd::Counts;
 use crate::output;
 use crate::size::Size;
-use crate::ublk;
+use crate::ublk::{self, Ready};
+
+/// How long the end of what was only just made may take.
+const GIVE_BACK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Shown until this is dropped; what is in use then goes with the process.
 #[derive(Default)]
@@ -26,23 +29,88 @@ pub(super) struct Local {
     block_devices: Vec<UblkDevice>,
 }
 
-impl Local {
-    /// Shows what is asked for of these volumes, which are exported in this order.
-    pub(super) fn show(
+/// By what the block device of a volume is known again.
+fn identity(named: &Named) -> u64 {
+    ublk::identity("block attach", &named.name, &named.path)
+}
+
+/// Refuses what cannot be shown here, and volumes that a crash has left as block devices without taking
+/// those over; nothing is changed.
+pub(super) fn refuse(args: &AttachArgs) -> Result<(), Failure> {
+    if args.listen.ublk {
+        return ublk::refuse_missing();
+    }
+    args.backing.iter().try_for_each(|named| ublk::refuse_left(identity(named)))
+}
+
+/// What is asked for and can be shown.
+pub(super) struct Prepared {
+    file: Option<FuseFile>,
+    /// In the order of the volumes.
+    block_devices: Vec<Ready>,
+}
+
+impl Prepared {
+    /// Shows the file, and looks whether the block devices can be shown.
+    pub(super) fn new(
         args: &AttachArgs,
         volumes: &[&Named],
         exports: &[(Export, String)],
         counts: &Arc<Counts>,
     ) -> Result<Self, Failure> {
+        let mut block_devices = Vec::new();
+        for (named, (export, _)) in volumes.iter().zip(exports).filter(|_| args.listen.ublk) {
+            block_devices.push(Ready::new(export, identity(named), counts)?);
+        }
         let first = exports.first().map(|(export, _)| export);
         let file = args.fuse.as_ref().zip(first);
         let file = file.map(|(path, export)| show_file(path, export, counts)).transpose()?;
-        let mut block_devices = Vec::new();
-        for (named, (export, _)) in volumes.iter().zip(exports).filter(|_| args.listen.ublk) {
-            let identity = ublk::identity("block attach", &export.name, &named.path);
-            block_devices.push(ublk::show(export, identity, counts)?);
-        }
         Ok(Self { file, block_devices })
+    }
+
+    /// Shows the block devices: all of them, or none. If one cannot be and another that was taken over is in
+    /// use, the process ends here as in a crash, so that its users wait for the next server.
+    pub(super) fn show(self) -> Result<Local, Failure> {
+        let mut local = Local { file: self.file, block_devices: Vec::new() };
+        for ready in self.block_devices {
+            match ready.show() {
+                Ok(shown) => local.block_devices.push(shown),
+                Err(failure) => return Err(local.give_back(failure)),
+            }
+        }
+        Ok(local)
+    }
+}
+
+impl Local {
+    /// Takes away what has just been shown, because of a failure.
+    fn give_back(mut self, failure: Failure) -> Failure {
+        // It does not go with a process that ends at once.
+        drop(self.file.take());
+        let mut left = Vec::new();
+        for mut shown in self.block_devices.drain(..) {
+            let ended = match shown.claim() {
+                Ok(claim) => shown.detach(claim),
+                Err(_) if shown.was_taken_over() => {
+                    left.push(shown);
+                    continue;
+                }
+                // Nobody knows it yet but those who look at every new one.
+                Err(_) => shown.close(GIVE_BACK_WITHIN),
+            };
+            if let Err(error) = ended {
+                note_unclean(shown.path(), &error);
+            }
+        }
+        if left.is_empty() {
+            return failure;
+        }
+        for shown in &left {
+            let path = shown.path().display();
+            output::note(&format!("{path}: it is in use, and waits until it is attached again"));
+        }
+        // Its requests go to the cache, which must not be closed before they have ended.
+        failure.end()
     }
 
     pub(super) fn block_devices(&self) -> Vec<PathBuf> {

@@ -1,9 +1,9 @@
 //! Reads ahead of files and block devices.
 //!
-//! With io_uring, through a ring of their own, whether transfers bypass the page cache or not. Without, a file
-//! that is read through the page cache is read ahead into that (`posix_fadvise`), and one that is read past it
-//! cannot be: no thread may be started for it. Of a file in memory nothing is read ahead: io_uring would pass
-//! each read to a thread of the kernel's, which costs more than the copy.
+//! With io_uring, through a ring of their own, whether transfers bypass the page cache or not. Without, a
+//! file that is read through the page cache is read ahead into that (`posix_fadvise`), and one that is read
+//! past it cannot be: no thread may be started for it. Of a file in memory nothing is read ahead: io_uring
+//! would pass each read to a thread of the kernel's, which costs more than the copy.
 
 use std::io;
 use std::os::fd::AsRawFd;

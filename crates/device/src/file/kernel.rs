@@ -36,7 +36,8 @@ pub(super) fn will_need(file: &File, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
-/// Whether a file lies in memory (tmpfs): a read of it is a copy, and nothing is gained by beginning it early.
+/// Whether a file lies in memory (tmpfs): a read of it is a copy, and nothing is gained by beginning it
+/// early.
 pub(super) fn lies_in_memory(file: &File) -> bool {
     // Of a block device the file system is asked that has its name, which lies in memory as a rule.
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {

@@ -107,8 +107,8 @@ impl Bucket {
         self.places(tag).map(|place| self.links[place].load(Relaxed)).filter(|link| *link != NO_LINK)
     }
 
-    /// Takes a place for a link, or one in the chain; `next` is the word of a page's entry for the one behind it
-    /// there. Under the shard's lock.
+    /// Takes a place for a link, or one in the chain; `next` is the word of a page's entry for the one behind
+    /// it there. Under the shard's lock.
     pub(crate) fn insert<'e>(&self, tag: u8, link: u32, next: impl Fn(u32) -> &'e AtomicU32) {
         if let Some(place) = self.places(0).next() {
             self.links[place].store(link, Relaxed);
@@ -257,7 +257,8 @@ mod tests {
         assert!(bench.linked.is_empty());
     }
 
-    /// Around the load at which a chain comes and goes. A page that takes another one's place settles nothing.
+    /// Around the load at which a chain comes and goes. A page that takes another one's place settles
+    /// nothing.
     #[test]
     fn pages_that_come_and_go_leave_no_chain_behind() {
         let mut random = Random::new(1);

@@ -217,8 +217,8 @@ impl<'r> Directory<'r> {
         self.region.at(self.shard_index(hashed)).expect(LAID_OUT)
     }
 
-    /// Which of so many parts of the shards a page belongs to; they are a power of two, and no more than there
-    /// are shards.
+    /// Which of so many parts of the shards a page belongs to; they are a power of two, and no more than
+    /// there are shards.
     #[inline]
     pub(crate) fn part_of(&self, hashed: Hashed, parts: usize) -> usize {
         self.shard_index(hashed) & (parts - 1)

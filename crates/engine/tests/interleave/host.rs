@@ -63,7 +63,8 @@ impl World {
         }
     }
 
-    /// Reads a page that was looked up, and the token if it was missed; `None` if it is to be looked up again.
+    /// Reads a page that was looked up, and the token if it was missed; `None` if it is to be looked up
+    /// again.
     fn look(&self, id: &PageId, lookup: Lookup, out: &mut [u8]) -> Option<(u64, Option<Token>)> {
         match lookup {
             Lookup::Memory => Some((version_of(id, out), None)),

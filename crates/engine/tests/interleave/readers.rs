@@ -22,8 +22,8 @@ fn rewritten() {
     world.run(1, &[read, write]);
 }
 
-/// As many as are under way at once and one more, so that what was fetched for a page is old when it is looked
-/// up.
+/// As many as are under way at once and one more, so that what was fetched for a page is old when it is
+/// looked up.
 fn rewritten_among_many() {
     let world = World::new(&tiny(1));
     let read: Thread = |world| {

@@ -200,9 +200,9 @@ impl Pages {
         self.volume.set_sync_mode(mode).map_err(|error| refused("mode", &error))
     }
 
-    /// Ends it. With `drains`, what flash alone has goes to the volumes' own devices, as long as `go_on`, which
-    /// is told how many pages of how many are there, says so; if all of it did, they need the cache device no
-    /// more. Otherwise it goes on with what it has when it is attached again.
+    /// Ends it. With `drains`, what flash alone has goes to the volumes' own devices, as long as `go_on`,
+    /// which is told how many pages of how many are there, says so; if all of it did, they need the cache
+    /// device no more. Otherwise it goes on with what it has when it is attached again.
     pub(super) fn close(
         &self,
         drains: bool,

@@ -21,8 +21,8 @@ const FOLDER: &str = "sidecars";
 /// lies in the folder of vouchers. It goes by the name that the system has for the device for life, and where
 /// there is none, by its path.
 ///
-/// It has no fingerprint: what writes to a block device leaves no trace. So what is cached of one in sync mode
-/// `through` is cached anew after each detachment.
+/// It has no fingerprint: what writes to a block device leaves no trace. So what is cached of one in sync
+/// mode `through` is cached anew after each detachment.
 struct DeviceSidecar(PathSidecar);
 
 impl SidecarStore for DeviceSidecar {

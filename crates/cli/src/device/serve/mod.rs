@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 pub(crate) use args::{EXAMPLES, ServeArgs};
 use drive::{PowerCut, ServedDrive};
 use mezzanine_blockdev::nbd::{Export, Server};
-use mezzanine_blockdev::ublk::UblkDevice;
 use mezzanine_device::{Device, DeviceError, FileDevice, OpenOptions};
 use mezzanine_recording::Recorder;
 use serde::Serialize;
@@ -22,7 +21,7 @@ use crate::failure::{Failure, chain};
 use crate::nbd::Counts;
 use crate::output;
 use crate::size::Size;
-use crate::ublk;
+use crate::ublk::{self, Ready};
 
 /// How often it is looked whether the end has come.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -50,6 +49,8 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let encryption = args.listen.encryption()?;
     if args.listen.ublk {
         ublk::refuse_missing()?;
+    } else if !args.read_only {
+        identity(args).map_or(Ok(()), ublk::refuse_left)?;
     }
     end_on_signals();
     let drive = if args.model.is_some() { Some(drive::modelled(args)?) } else { None };
@@ -75,8 +76,10 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let counts = Arc::new(Counts::default());
     let told = describe(&export);
     let serve = || {
-        let shown = args.listen.ublk.then(|| show(args, &export, &counts)).transpose()?;
-        Ok((args.listen.serve(vec![(export, told)], encryption, &counts)?, shown))
+        let ready = args.listen.ublk.then(|| prepare(args, &export, &counts)).transpose()?;
+        let server = args.listen.serve(vec![(export, told)], encryption, &counts)?;
+        // Last, as its users get errors if it is taken away again.
+        Ok((server, ready.map(Ready::show).transpose()?))
     };
     let (server, shown) = serve().inspect_err(|_: &Failure| {
         // Nothing was recorded, and the next start wants a new file.
@@ -161,10 +164,14 @@ fn file(path: &Path, read_only: bool) -> Result<Export, Failure> {
     Ok(Export { zeroes_are_holes: is_regular, ..Export::new(Arc::new(device)) })
 }
 
-/// Shows it as a block device, to be taken over after a crash if its contents survive that.
-fn show(args: &ServeArgs, export: &Export, counts: &Arc<Counts>) -> Result<UblkDevice, Failure> {
-    let identity = args.file.as_ref().map_or(0, |path| ublk::identity("device serve", &args.name, path));
-    ublk::show(export, identity, counts)
+/// Looks whether it can be a block device, to be taken over after a crash if its contents survive that.
+fn prepare(args: &ServeArgs, export: &Export, counts: &Arc<Counts>) -> Result<Ready, Failure> {
+    Ready::new(export, identity(args).unwrap_or_default(), counts)
+}
+
+/// By what its block device is known again, if its contents survive a crash.
+fn identity(args: &ServeArgs) -> Option<u64> {
+    args.file.as_ref().map(|path| ublk::identity("device serve", &args.name, path))
 }
 
 fn describe(export: &Export) -> String {

@@ -1,6 +1,6 @@
-//! The page engine that ships, over hollow devices: its directory, its queue, its jobs and what it writes back
-//! are real, and data have no contents. Its host is as `mezzanine_volume` is, of which each request and each
-//! job is named beside it.
+//! The page engine that ships, over hollow devices: its directory, its queue, its jobs and what it writes
+//! back are real, and data have no contents. Its host is as `mezzanine_volume` is, of which each request and
+//! each job is named beside it.
 //!
 //! Two writes of one page in sync mode `through` do not exclude each other here, as they do there: a backing
 //! device carries them out one after the other in any case.
