@@ -34,7 +34,8 @@ pub struct Recovery {
 pub struct Recovered {
     /// Fragments that are in the cache.
     pub fragments: u64,
-    /// Fragments that were, and may have been written to.
+    /// Fragments that were, and may have been written to. Records behind the limit are not among them: what
+    /// has left since the cache was shrunk has such a one for as long as nothing else comes in there.
     pub unstable: u64,
     /// Records that contradict others or themselves, and those that could not be read.
     pub lost: u64,
@@ -141,7 +142,7 @@ impl Recovery {
             return Ok(());
         };
         if record.state == RecordState::Unstable && !planted::is(Bug::UnstableRecovered) {
-            self.found.unstable += 1;
+            self.found.unstable += u64::from(slot.0 < cache.slots_limit());
             return Ok(());
         }
         let fragments = cache.geometry.fragments_of(volume);

@@ -25,7 +25,7 @@ pub(crate) struct Window {
     /// What a cache is told of reads and misses that gets a sample of them only; 0 of others, which count.
     told_reads: Word,
     told_misses: Word,
-    /// Fragments that the crash before this opening has cost.
+    /// Fragments that the crash before this opening has cost; 0 again when no slot was free.
     pub(crate) crash_cost: Word,
 }
 shared!(Window);
@@ -82,12 +82,17 @@ impl LockedPlanner<'_> {
     /// The stage that holds.
     pub(crate) fn stage(&self) -> Stage {
         let stages = &self.cache.geometry.config().throttle.stages;
-        stages[self.stage_number(&self.load(true))]
+        let load = self.load(true);
+        if load.slots_free == 0 {
+            // A cache that was shrunk since is full before as many have come in as the crash has cost.
+            self.planner.window.crash_cost.set(0);
+        }
+        stages[self.stage_number(&load)]
     }
 
     fn stage_number(&self, load: &Load) -> usize {
-        let is_refilled =
-            self.cache.counters().populations_done.get() >= self.planner.window.crash_cost.get();
+        let is_refilled = load.slots_free == 0
+            || self.cache.counters().populations_done.get() >= self.planner.window.crash_cost.get();
         if is_refilled { load.stage(&self.cache.geometry.config().throttle.stages) } else { 0 }
     }
 

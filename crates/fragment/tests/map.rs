@@ -38,6 +38,8 @@ fn recovered_with(superblock: &Superblock, mut config: Config, map: &[u8]) -> (H
         recovery.take(&map[at..at + bytes]).unwrap();
     }
     let (cache, found) = recovery.finish();
+    // An empty one, for its devices.
+    config.map = None;
     let host = Host { cache, ..Host::new(&config) };
     while host.cache.marks_durable() < found.waits_for {
         host.map_job();
@@ -266,6 +268,58 @@ fn what_a_crash_has_cost_comes_back_fast() {
         host.work();
     }
     assert_eq!(host.cache.load().1, 2);
+}
+
+/// What has left a cache that was shrunk keeps its unstable record, which no crash has left there.
+#[test]
+fn what_has_left_behind_the_limit_is_no_cost_of_a_crash() {
+    let superblock = superblock(4);
+    let layout = &superblock.layout;
+    let mut host = warm(4);
+    host.cache.resize(2 * FRAGMENT).unwrap();
+    while !host.cache.is_resized() {
+        host.pass(1);
+    }
+    host.cache.quiesce();
+    host.pass(10);
+    assert!(host.cache.is_settled());
+    let map = host.flash[layout.map_offset as usize..][..layout.map_bytes as usize].to_vec();
+    let states: Vec<_> = (0..4)
+        .map(|slot| Record::decode(&map[slot as usize * 32..][..32], &superblock.cache_id, slot))
+        .map(|record| record.map(|record| record.state))
+        .collect();
+    assert_eq!(states[2..], [Some(RecordState::Unstable); 2], "they are there: {states:?}");
+    let smaller = superblock.resized(layout.end_of(2)).unwrap().opened();
+    let (host, found) = recovered(&smaller, &map);
+    assert_eq!((found.fragments, found.unstable, found.behind_limit, found.lost), (2, 0, 0, 0));
+    assert_eq!(host.cache.load().1, 1, "a full cache does not fill as one that a crash has emptied");
+}
+
+/// A cache that is shrunk after a crash is full before as many have come in as the crash has cost.
+#[test]
+fn a_full_cache_has_back_what_the_crash_has_cost() {
+    let superblock = superblock(4);
+    let mut map = vec![0; superblock.layout.map_bytes as usize];
+    for slot in 0..4 {
+        let state = if slot == 0 { RecordState::Stable } else { RecordState::Unstable };
+        let mut place = record(&superblock, slot, slot);
+        let record = Record { epoch: 1, volume: 1, fragment: slot, state };
+        record.encode(&mut place, &superblock.cache_id, slot);
+        map[slot as usize * 32..][..32].copy_from_slice(&place);
+    }
+    let (mut host, found) = recovered(&superblock, &map);
+    assert_eq!((found.fragments, found.unstable, host.cache.load().1), (1, 3, 0));
+    host.flash.fill(0);
+    host.cache.resize(2 * FRAGMENT).unwrap();
+    // The second finds that no more slots are free, and another fragment leaves for it.
+    host.populate(0, FRAGMENT);
+    host.populate(0, 2 * FRAGMENT);
+    assert_eq!(host.statistics().populations_done, 2);
+    for _ in 0..20 {
+        assert_eq!(host.kind(0, 2 * FRAGMENT, 4096), ReadKind::Hit);
+    }
+    let (load, stage) = host.cache.load();
+    assert_eq!(stage, 2, "also with a slot that is free again: {load:?}");
 }
 
 #[test]
