@@ -10,7 +10,7 @@ use mezzanine_cached::{
 };
 use mezzanine_device::{Device, Request};
 use mezzanine_fragment::format::Superblock;
-use mezzanine_fragment::{Recovered, Stage};
+use mezzanine_fragment::{Recovered, Stage, WAITS_PER_MILLE, WAITS_PER_MILLE_MAX};
 use mezzanine_ground::random::Random;
 
 pub(crate) const BLOCK: u64 = 4096;
@@ -76,7 +76,10 @@ pub(crate) fn open(
     config.population_workers = 3;
     config.throttle.stages =
         [8, 8, 8].map(|workers| Stage { workers, miss_percent: 0, free_percent: 0, period_ms: 1 });
-    config.map.as_mut().unwrap().settle_ms = SETTLE_MS;
+    let map = config.map.as_mut().unwrap();
+    map.settle_ms = SETTLE_MS;
+    // What is written to all the time is held unstable, and is not there after a crash: not in every life.
+    map.waits_per_mille = if number % 3 == 0 { WAITS_PER_MILLE } else { WAITS_PER_MILLE_MAX };
     let map = ReadMap::read(config.geometry().unwrap(), &*devices.flash).unwrap();
     let found = map.found();
     for (volume, disk) in devices.disks.iter().enumerate() {
