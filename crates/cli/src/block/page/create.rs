@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mezzanine_device::{FileDevice, OpenOptions};
+use mezzanine_device::FileDevice;
 use mezzanine_engine::{Design, Geometry, SyncMode, TierConfig};
 use mezzanine_report::facts;
 use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
@@ -14,6 +14,7 @@ use super::{Pages, flash};
 use crate::failure::{Failure, chain};
 use crate::output;
 use crate::size::Size;
+use crate::tier::new_flash;
 
 #[derive(Serialize)]
 struct Created {
@@ -110,16 +111,8 @@ fn configure(args: &CreateArgs, mode: SyncMode, bytes: u64) -> Result<(TierConfi
 }
 
 fn made(path: &Path, geometry: &Geometry) -> Result<FileDevice, Failure> {
-    let options = OpenOptions {
-        write: true,
-        create_new: true,
-        len: Some(geometry.flash_bytes()),
-        preallocate: true,
-        exclusive_lock: true,
-        no_follow: true,
-        ..OpenOptions::default()
-    };
-    FileDevice::open(path, &options).map_err(|error| Failure::refused(path.display(), chain(&error)))
+    FileDevice::open(path, &new_flash(geometry))
+        .map_err(|error| Failure::refused(path.display(), chain(&error)))
 }
 
 fn format(args: &CreateArgs, device: &FileDevice, volume: &VolumeConfig) -> Result<(), Failure> {
