@@ -53,8 +53,8 @@ fn probe() -> Result<(), String> {
     }
 }
 
-/// Carries out all transfers, which are reads, concurrently; one result each, in order. `None` if no ring could
-/// be had now, in which case nothing was started.
+/// Carries out all transfers, which are reads, concurrently; one result each, in order. `None` if no ring
+/// could be had now, in which case nothing was started.
 pub(super) fn run(transfers: &mut [Transfer<'_>]) -> Option<Vec<io::Result<()>>> {
     let mut ring = take_ring()?;
     let outcome = Submission::new(transfers).run(&mut ring.ring);
