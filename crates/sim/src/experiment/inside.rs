@@ -16,6 +16,13 @@ const WRITES: u64 = 8192;
 const BLOCKS_PER_PLANE: u32 = 32;
 /// Clients of Table 2 where it says how many.
 const CLIENTS: usize = 128;
+/// The part of a command's latency that each of its units takes, fitted to pages of 16 KB.
+const LATENCY_OF_UNITS: f64 = 0.67;
+/// Time in ns from a command until the kernel's thread that writes a journal has sent the next. Ours.
+const JOURNAL_WAKES: u64 = 50_000;
+/// What an fsync writes to the journal of the file system: the block that describes it with that of the inode,
+/// and behind them the block that commits it, once they are there.
+const JOURNAL: [u64; 2] = [2 * PAGE_BYTES, PAGE_BYTES];
 
 fn model(name: &str) -> Model {
     model::find(name).expect("published drives are shipped models")
@@ -25,38 +32,58 @@ fn ssd(name: &str) -> Ssd {
     Ssd::of_model(&model(name)).expect("shipped models are valid").expect("a drive from the inside")
 }
 
-/// Writes a second of one client at places drawn evenly, with a flush after so many of them.
-fn writes(timing: &dyn Timing, bytes: u64, per_flush: Option<u64>) -> f64 {
-    let mut state = timing.idle();
-    let (mut random, mut now) = (Random::new(1), 0);
-    let mut complete = |state: &mut [u64], operation: Operation| {
-        let submitted = timing.submit(state, now, operation);
-        let mut ticket = submitted.expect("room for one operation").ticket;
-        loop {
-            match timing.progress(state, now, &mut ticket) {
-                model::Progress::At(at) => break now = now.max(at),
-                model::Progress::NotBefore(later) => now = now.max(later),
-            }
-        }
-        now
-    };
-    let mut end = 0;
-    for number in 1..=WRITES {
-        let place = random.below(timing.capacity() / bytes) * bytes;
-        end = complete(&mut state, timing.operation(OperationKind::Write, place, bytes));
-        if per_flush.is_some_and(|per_flush| number % per_flush == 0) {
-            end = complete(&mut state, Operation::FLUSH);
-        }
-    }
-    WRITES as f64 / (end as f64 / 1e9)
+/// What an fsync is to a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fsync {
+    /// A flush.
+    Flush,
+    /// A flush, and one behind each write to the journal of a file system, in the middle of the drive.
+    Journal,
 }
 
-/// Table 1: a row for each drive and setting of its cache, along writes per flush.
+/// Writes a second of one client at places drawn evenly, with an fsync after so many of them.
+fn writes(timing: &dyn Timing, bytes: u64, per_fsync: Option<u64>, fsync: Fsync) -> f64 {
+    let mut state = timing.idle();
+    let mut journal = timing.capacity() / 2 / PAGE_BYTES * PAGE_BYTES;
+    let (mut random, mut now) = (Random::new(1), 0);
+    for number in 1..=WRITES {
+        let place = random.below(timing.capacity() / bytes) * bytes;
+        now = completion(timing, &mut state, now, timing.operation(OperationKind::Write, place, bytes));
+        if per_fsync.is_none_or(|per_fsync| number % per_fsync != 0) {
+            continue;
+        }
+        now = completion(timing, &mut state, now, Operation::FLUSH);
+        for bytes in JOURNAL.into_iter().filter(|_| fsync == Fsync::Journal) {
+            let write = timing.operation(OperationKind::Write, journal, bytes);
+            now = completion(timing, &mut state, now + JOURNAL_WAKES, write);
+            now = completion(timing, &mut state, now, Operation::FLUSH);
+            journal += bytes;
+        }
+    }
+    WRITES as f64 / (now as f64 / 1e9)
+}
+
+/// When an operation is complete that is submitted at `now`.
+fn completion(timing: &dyn Timing, state: &mut [u64], mut now: u64, operation: Operation) -> u64 {
+    let mut ticket = timing.submit(state, now, operation).expect("room for one operation").ticket;
+    loop {
+        match timing.progress(state, now, &mut ticket) {
+            model::Progress::At(at) => return now.max(at),
+            model::Progress::NotBefore(later) => now = now.max(later),
+        }
+    }
+}
+
+/// How the keys of rows end whose fsyncs write a journal.
+const WITH_JOURNAL: &str = "-journal";
+
+/// Table 1: a row for each drive and setting of its cache, along writes per fsync.
 pub(super) fn flushes(source: &Source, answers: &mut Answers) {
     for statement in &source.statements {
         let row = [1, 4, 8, 16, 32, 64, 128, 256].map(Some).into_iter().chain([None]);
+        let fsync = if statement.key.ends_with(WITH_JOURNAL) { Fsync::Journal } else { Fsync::Flush };
         let row = |timing: &dyn Timing, flushed: bool| -> Vec<f64> {
-            row.map(|per_flush| writes(timing, PAGE_BYTES, per_flush.filter(|_| flushed))).collect()
+            row.map(|per_fsync| writes(timing, PAGE_BYTES, per_fsync.filter(|_| flushed), fsync)).collect()
         };
         let with_cache_off = |name| {
             let mut config = ssd(name).config().clone();
@@ -69,7 +96,7 @@ pub(super) fn flushes(source: &Source, answers: &mut Answers) {
             // What the host does not send costs nothing.
             "durassd-no-barrier" => row(&ssd("durassd"), false),
             key => {
-                let name = key.strip_suffix("-on").unwrap_or(key);
+                let name = key.strip_suffix("-on").or(key.strip_suffix(WITH_JOURNAL)).unwrap_or(key);
                 let timing = mezzanine_ssd::timing(&model(name)).expect("shipped models are valid");
                 row(&*timing, true)
             }
@@ -85,12 +112,19 @@ pub(super) fn page_sizes(source: &Source, answers: &mut Answers) {
     let drive = ssd("durassd");
     let fewer = drive.config().with_blocks_per_plane(BLOCKS_PER_PLANE);
     let full = fewer.and_then(Ssd::new).expect("fewer blocks do as well").beginning(Condition::Filled);
+    let with_latency_of_units = |bytes: u64| {
+        let mut config = drive.config().clone();
+        let units = bytes as f64 / f64::from(config.geometry.unit_bytes);
+        config.host.latency_us *= 1.0 + LATENCY_OF_UNITS * (units - 1.0);
+        Ssd::new(config).expect("a slower drive is one")
+    };
     for statement in &source.statements {
         let rate = |bytes: u64| match statement.key.as_str() {
             "read" => clients(&full, OperationKind::Read, bytes),
             "write-no-barrier" => clients(&drive, OperationKind::Write, bytes),
-            "write-1" => writes(&drive, bytes, Some(1)),
-            _ => writes(&drive, bytes, Some(256)),
+            "write-1" => writes(&drive, bytes, Some(1), Fsync::Flush),
+            "write-256-units" => writes(&with_latency_of_units(bytes), bytes, Some(256), Fsync::Flush),
+            _ => writes(&drive, bytes, Some(256), Fsync::Flush),
         };
         let row = [16, 8, 4].map(|kib| rate(kib * 1024));
         answers.set(&statement.key, Ours::Row(row.to_vec()));

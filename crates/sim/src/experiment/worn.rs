@@ -85,6 +85,11 @@ impl Worn {
         capacity as f64 * 1e9 / (flash << 30) as f64
     }
 
+    /// How often so many bytes are the capacity that is sold.
+    pub(super) fn passes(&self, bytes: f64) -> f64 {
+        bytes / (self.as_sold.0 as f64 * 1e9)
+    }
+
     fn shipped(&self) -> Model {
         model::find(self.key).expect("the paper's drives are shipped models")
     }
