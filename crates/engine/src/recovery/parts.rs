@@ -69,7 +69,8 @@ enum Step {
 }
 
 impl Tier {
-    fn parts_for(&self, workers: &dyn Workers) -> usize {
+    /// Into how many parts the directory is divided.
+    pub(super) fn parts_for(&self, workers: &dyn Workers) -> usize {
         let one = self.geometry.journal.is_some() || workers.count() == 1;
         let parts = if one { 1 } else { (workers.count() * PARTS_PER_WORKER).next_power_of_two() };
         parts.min(PARTS_MAX).min(self.geometry.config().shards as usize)

@@ -10,6 +10,7 @@ mod jobs;
 mod appearances;
 mod bad_frames;
 mod bad_segments;
+mod directory_copy;
 mod drains;
 mod fronts;
 mod host_metadata;
