@@ -345,6 +345,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 		disk_read(reln, forknum, blocknum + nblocks - missing, buffers + nblocks - missing, missing);
 	if (here > 0)
 		pg_atomic_fetch_add_u64(&mezz_shared->reads_tier, here);
+	mezz_count_ahead();
 	return true;
 }
 
@@ -360,12 +361,8 @@ tier_redo_skips(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum)
 static bool
 tier_prefetch(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, int nblocks)
 {
-	if (!tier_is_read())
-		return false;
-	for (int i = 0; i < nblocks; i++)
-		if (!mezz_holds(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i)))
-			return false;
-	return true;
+	return tier_is_read() &&
+		mezz_prefetch(page_name(reln->smgr_rlocator.locator, forknum, blocknum), nblocks);
 }
 
 /*

@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here; `tests/header.rs` sees to that.
  */
-#define MEZZ_FFI_VERSION 19
+#define MEZZ_FFI_VERSION 20
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -162,6 +162,24 @@ typedef enum MezzAtOnce {
    */
   MEZZ_AT_ONCE_ON_DISK = 3,
 } MezzAtOnce;
+
+/*
+ By what pages are read ahead.
+ */
+typedef enum MezzAheadWay {
+  /*
+   Nothing was to be read ahead so far.
+   */
+  MEZZ_AHEAD_WAY_NONE = 0,
+  /*
+   By what the text says.
+   */
+  MEZZ_AHEAD_WAY_SOME = 1,
+  /*
+   By nothing, for the reason that the text gives.
+   */
+  MEZZ_AHEAD_WAY_UNSUPPORTED = 2,
+} MezzAheadWay;
 
 /*
  What pages a call is about.
@@ -593,6 +611,32 @@ typedef struct MezzStarted {
 } MezzStarted;
 
 /*
+ What this process has read ahead since it began.
+ */
+typedef struct MezzAhead {
+  /*
+   Reads that were begun.
+   */
+  uint64_t begun;
+  /*
+   Of these, pages that a read has taken.
+   */
+  uint64_t used;
+  /*
+   Pages that had changed, or came damaged or not at all: they were read anew.
+   */
+  uint64_t stale;
+  /*
+   Pages that nobody came for.
+   */
+  uint64_t unused;
+  /*
+   Bytes of memory for it now.
+   */
+  uint64_t bytes;
+} MezzAhead;
+
+/*
  The state of the tier.
  */
 typedef struct MezzNow {
@@ -972,6 +1016,31 @@ void mezz_read_at_once(const struct MezzHost *host,
                        uint8_t *const *buffers,
                        uintptr_t count,
                        enum MezzAtOnce *found);
+
+/*
+ Begins to read `count` blocks of a fork from `page` on that lie on flash and that this process will read
+ soon; at most `depth` of them are under way at a time, and another depth than before gives up what was.
+ Whether the tier has all of them, so that disk need not be asked.
+ */
+bool mezz_read_ahead(const struct MezzHost *host,
+                     struct MezzPage page,
+                     uintptr_t count,
+                     uintptr_t depth);
+
+/*
+ Gives up what this process reads ahead: nobody comes for it any more.
+ */
+void mezz_forget_ahead(const struct MezzHost *host);
+
+/*
+ What this process has read ahead since it began.
+ */
+void mezz_ahead(const struct MezzHost *host, struct MezzAhead *out);
+
+/*
+ By what this process reads ahead.
+ */
+enum MezzAheadWay mezz_ahead_way(const struct MezzHost *host, char (*text)[MEZZ_TEXT_BYTES]);
 
 /*
  Whether the tier has the page now.

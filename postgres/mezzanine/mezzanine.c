@@ -391,6 +391,10 @@ shmem_startup(void)
 			pg_atomic_init_u64(&mezz_shared->flash_ios[io], 0);
 			pg_atomic_init_u64(&mezz_shared->flash_ns[io], 0);
 		}
+		for (int count = 0; count < MEZZ_AHEAD_COUNTS; count++)
+			pg_atomic_init_u64(&mezz_shared->ahead[count], 0);
+		pg_atomic_init_u64(&mezz_shared->ahead_bytes, 0);
+		pg_atomic_init_u32(&mezz_shared->ahead_said, 0);
 		for (int place = 0; place < MEZZ_SKIP_PLACES; place++)
 			pg_atomic_init_u32(&mezz_shared->skipping[place], 0);
 		mezz_shared->stats_reset = GetCurrentTimestamp();
@@ -447,6 +451,8 @@ mezz_ensure_attached(void)
 	mezz_watch_exit();
 	if (!mezz_attach(mezz_host, owner_number(), &message))
 		mezz_report(PANIC, ERRCODE_INTERNAL_ERROR, &message);
+	/* The ring for batches of requests has a descriptor that the core does not count. */
+	ReserveExternalFD();
 }
 
 /*
@@ -590,6 +596,7 @@ _PG_init(void)
 	{
 		mezz_register_workers();
 		mezz_register_skipping();
+		mezz_register_ahead();
 		mezz_register_explain();
 	}
 }

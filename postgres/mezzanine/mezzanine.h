@@ -10,6 +10,7 @@
  * log.c		how far the log reaches
  * redo.c		redo needs a page that is lost
  * skipping.c	relations that skip the log
+ * ahead.c		pages on flash that are read before they are needed
  * model.c		modelled devices: their time scale, what they have done
  * stat.c		views and functions
  * explain.c	lines of EXPLAIN
@@ -56,6 +57,17 @@ typedef struct MezzWorker
 /* Kinds of MezzFlashIo */
 #define MEZZ_FLASH_IOS 3
 
+/* What became of pages that were read ahead; see MezzAhead */
+typedef enum MezzAheadCount
+{
+	MEZZ_AHEAD_BEGUN,
+	MEZZ_AHEAD_USED,
+	MEZZ_AHEAD_STALE,
+	MEZZ_AHEAD_UNUSED,
+} MezzAheadCount;
+
+#define MEZZ_AHEAD_COUNTS (MEZZ_AHEAD_UNUSED + 1)
+
 /* What is counted; all of it 64-bit words */
 typedef struct MezzCounts
 {
@@ -66,6 +78,7 @@ typedef struct MezzCounts
 	/* by kind: what the flash device was asked for, and the time that took as far as it was measured */
 	uint64		flash_ios[MEZZ_FLASH_IOS];
 	uint64		flash_ns[MEZZ_FLASH_IOS];
+	uint64		ahead[MEZZ_AHEAD_COUNTS];
 } MezzCounts;
 
 /* What this process has asked the flash device to read, and the time that took as far as it was measured */
@@ -117,6 +130,10 @@ typedef struct MezzShared
 	/* by kind: what the flash device was asked for, and how long that took with track_io_timing */
 	pg_atomic_uint64 flash_ios[MEZZ_FLASH_IOS];
 	pg_atomic_uint64 flash_ns[MEZZ_FLASH_IOS];
+	/* pages read ahead by processes, and the memory that they have for it now; whether it was said how */
+	pg_atomic_uint64 ahead[MEZZ_AHEAD_COUNTS];
+	pg_atomic_uint64 ahead_bytes;
+	pg_atomic_uint32 ahead_said;
 
 	/* processes whose transaction has made relations that skip the log, by a hash of these */
 	pg_atomic_uint32 skipping[MEZZ_SKIP_PLACES];
@@ -220,6 +237,11 @@ extern bool mezz_is_in_buffers(const RelFileLocator *rlocator, ForkNumber forknu
 extern void mezz_note_skipping(RelFileLocator rlocator);
 extern bool mezz_skips_log(RelFileLocator rlocator);
 extern void mezz_register_skipping(void);
+
+/* ahead.c */
+extern bool mezz_prefetch(MezzPage first, int nblocks);
+extern void mezz_count_ahead(void);
+extern void mezz_register_ahead(void);
 
 /* explain.c */
 extern bool mezz_explain;

@@ -164,6 +164,8 @@ count(Counts *now)
 		now->flash_ios[io] = pg_atomic_read_u64(&mezz_shared->flash_ios[io]);
 		now->flash_ns[io] = pg_atomic_read_u64(&mezz_shared->flash_ns[io]);
 	}
+	for (int count = 0; count < MEZZ_AHEAD_COUNTS; count++)
+		now->ahead[count] = pg_atomic_read_u64(&mezz_shared->ahead[count]);
 }
 
 /* What was counted since the last reset.  Counts are 64-bit words throughout. */
@@ -201,8 +203,8 @@ mezzanine_reset_stats(PG_FUNCTION_ARGS)
 /* A row under construction: its columns in order */
 typedef struct Row
 {
-	Datum		values[48];
-	bool		nulls[48];
+	Datum		values[56];
+	bool		nulls[56];
 	int			n;
 } Row;
 
@@ -370,6 +372,9 @@ pg_stat_get_mezzanine(PG_FUNCTION_ARGS)
 	put_ms(&row, counts.flash_ns[MEZZ_FLASH_IO_READ]);
 	put_ms(&row, counts.flash_ns[MEZZ_FLASH_IO_WRITE]);
 	put_ms(&row, counts.flash_ns[MEZZ_FLASH_IO_SYNC]);
+	for (int count = 0; count < MEZZ_AHEAD_COUNTS; count++)
+		put_count(&row, counts.ahead[count]);
+	put_count(&row, pg_atomic_read_u64(&mezz_shared->ahead_bytes));
 
 	put_count(&row, tier->disk_writes);
 	put_count(&row, tier->pages_drained);

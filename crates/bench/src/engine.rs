@@ -9,7 +9,7 @@ use mezzanine_engine::{PageId, TierConfig};
 
 use crate::host::MemoryHost;
 use crate::report::{Outcome, Row, Scale, median};
-use crate::timing::{PAGE, ROUNDS, Work, copies, ids};
+use crate::timing::{BATCH, PAGE, ROUNDS, Work, copies, ids};
 
 /// Threads that are many more than there are processors.
 const MANY_THREADS: usize = 32;
@@ -20,7 +20,8 @@ pub(crate) fn run(scale: Scale, frames: u64) -> Outcome {
     Ok(rows)
 }
 
-/// Once over the same pages, `count` of them, in a queue that is full: stage-ins, then lookups.
+/// Over the same pages, `count` of them, in a queue that is full: stage-ins, then lookups, one in a call and
+/// many.
 pub(crate) fn counted(count: u64) -> Outcome {
     let frames = 4096;
     let host = MemoryHost::new(&TierConfig::new(PAGE as u32, frames))?;
@@ -36,9 +37,11 @@ pub(crate) fn counted(count: u64) -> Outcome {
         );
     }
     let looked_up = Work::Lookup.once(&host, &ids);
+    let in_batches = Work::LookupEach.once(&host, &ids);
     Ok(vec![
         Row::new(format!("{count} stage-ins of 4 KiB, one thread"), nanoseconds, "ns each"),
         Row::new(format!("{count} lookups, one thread"), looked_up, "ns each"),
+        Row::new(format!("{count} lookups, {BATCH} in a call"), in_batches, "ns each"),
     ])
 }
 
@@ -64,6 +67,8 @@ fn lookups(scale: Scale, frames: u64) -> Outcome {
     host.settle()?;
     let one = Work::Lookup.time(&host, &accesses[0]);
     let two = both_threads(Work::Lookup, &host, [&accesses[0], &accesses[1]]);
+    let each = Work::LookupEach.time(&host, &accesses[0]);
+    let each_of_two = both_threads(Work::LookupEach, &host, [&accesses[0], &accesses[1]]);
     let size = format!("{:.1} M frames, Zipf 0.9", frames as f64 / 1e6);
     Ok(vec![
         Row::new(format!("lookup, one thread ({size})"), one, "ns").beside("std HashMap, no lock", std),
@@ -71,6 +76,9 @@ fn lookups(scale: Scale, frames: u64) -> Outcome {
             .beside("HashMap with a hash of two multiplications", quick),
         Row::new("lookup, two threads", two, "ns each").beside("one thread", one),
         Row::new("lookup, two threads against one", 2.0 * one / two, "times"),
+        Row::new(format!("lookup, {BATCH} in a call"), each, "ns").beside("one in a call", one),
+        Row::new(format!("lookup, {BATCH} in a call, two threads"), each_of_two, "ns each")
+            .beside("one thread", each),
     ])
 }
 

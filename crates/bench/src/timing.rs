@@ -14,10 +14,15 @@ pub(crate) const PAGE: usize = 4096;
 /// Rounds of which the median counts.
 pub(crate) const ROUNDS: usize = 7;
 
+/// Pages that are looked up in one call.
+pub(crate) const BATCH: usize = 64;
+
 /// What is timed.
 #[derive(Clone, Copy)]
 pub(crate) enum Work {
     Lookup,
+    /// Many in one call.
+    LookupEach,
     StageIn,
 }
 
@@ -31,6 +36,7 @@ impl Work {
     pub(crate) fn once(self, host: &MemoryHost, ids: &[PageId]) -> f64 {
         match self {
             Self::Lookup => lookups(host, ids),
+            Self::LookupEach => lookups_in_batches(host, ids),
             Self::StageIn => stage_ins(host, ids),
         }
     }
@@ -49,6 +55,19 @@ fn lookups(host: &MemoryHost, ids: &[PageId]) -> f64 {
         if let Lookup::Flash(found) = &host.tier.lookup(id, &mut out) {
             black_box(found);
         }
+    }
+    start.elapsed().as_nanos() as f64 / ids.len() as f64
+}
+
+fn lookups_in_batches(host: &MemoryHost, ids: &[PageId]) -> f64 {
+    let mut out = vec![0; PAGE * BATCH];
+    let start = Instant::now();
+    for ids in ids.chunks(BATCH) {
+        host.tier.lookup_each(ids.iter().copied().zip(out.chunks_exact_mut(PAGE)), |found| {
+            if let Lookup::Flash(found) = &found {
+                black_box(found);
+            }
+        });
     }
     start.elapsed().as_nanos() as f64 / ids.len() as f64
 }

@@ -1,4 +1,4 @@
-//! Ranges made zeros.
+//! Ranges made zeros, and ranges given up.
 
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 
@@ -32,10 +32,7 @@ pub(crate) fn write_zeroes(
     if !punch {
         return write_zeros_over(device, offset, end);
     }
-    match device.discard(offset, len) {
-        Err(error) if error.kind() == DeviceErrorKind::Unsupported => {}
-        discarded => discarded?,
-    }
+    give_up(device, offset, len)?;
     let mut at = offset;
     while let Some(data) = device.data_from(at)?.filter(|data| data.start < end) {
         let (from, to) = (data.start.max(at), data.end.min(end));
@@ -50,6 +47,14 @@ pub(crate) fn write_zeroes(
         }
     }
     Ok(())
+}
+
+/// Gives up a range. Who asks for that need not be told where the device goes on holding it.
+pub(crate) fn give_up(device: &dyn Device, offset: u64, len: u64) -> Result<(), DeviceError> {
+    match device.discard(offset, len) {
+        Err(error) if error.kind() == DeviceErrorKind::Unsupported => Ok(()),
+        discarded => discarded,
+    }
 }
 
 fn write_zeros_over(device: &dyn Device, from: u64, to: u64) -> Result<(), DeviceError> {

@@ -18,6 +18,8 @@ pub enum CachedErrorKind {
     Threads,
     /// The map of the cache device cannot be used.
     Map,
+    /// The cache cannot have this size.
+    Size,
     /// There is no estimate of other sizes for this geometry.
     Sizing,
     /// A device has failed.

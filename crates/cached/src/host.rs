@@ -23,7 +23,7 @@ use crate::voucher::Voucher;
 /// How often it is looked whether the cache device has caught up.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// How often who waits for that is told how far it is.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// One cache device and the backing devices of its volumes. Clones are the same cache; its threads end with
 /// the last clone and the last [`CachedVolume`].
@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) latencies: Latencies,
     pub(crate) pace: Pace,
     pub(crate) parking: Parking,
+    /// Held by who resizes the cache.
+    pub(crate) resizing: Mutex<()>,
     begun: Instant,
     /// Requests of volumes that are under way; and whether none is let in any more.
     pub(crate) under_way: AtomicU64,
@@ -113,6 +115,7 @@ impl BlockCache {
             latencies: Latencies::new(),
             pace: Pace::new(settings.population_rate),
             parking: Parking::default(),
+            resizing: Mutex::default(),
             begun: Instant::now(),
             under_way: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
@@ -168,10 +171,11 @@ impl BlockCache {
     }
 
     /// How the cache does, and how it would do at other sizes, of the last one to two hours or since it was
-    /// opened: what came before is not known. None without [`Settings::sizing`], and of a cache that
-    /// populates nothing.
+    /// opened: what came before is not known. None without [`Settings::sizing`], of a cache that populates
+    /// nothing, and while it has another size than it was opened with: estimates are held against that.
     pub fn sizing_table(&self) -> Option<SizingTable> {
-        self.shared().cache.sizing_table()
+        let cache = &self.shared().cache;
+        (cache.slots_limit() == cache.geometry().slots_limit()).then(|| cache.sizing_table())?
     }
 
     /// What becomes of writes now.
@@ -336,8 +340,9 @@ pub(crate) fn check(
             return error(CachedErrorKind::Zoned, device, "it has to be written in zones".to_owned(), zoned);
         }
     }
-    if flash.len() < config.cache_bytes {
-        let reason = format!("it has {} bytes, and the cache {}", flash.len(), config.cache_bytes);
+    let used = geometry.end_of(geometry.slots_limit());
+    if flash.len() < used {
+        let reason = format!("it has {} bytes, and the cache {used}", flash.len());
         return error(CachedErrorKind::Length, flash, reason, "use the cache device that it was made for");
     }
     for (device, &bytes) in backing.iter().zip(&config.volumes) {

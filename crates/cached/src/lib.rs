@@ -88,6 +88,8 @@ mod jobs;
 
 mod compare;
 
+mod resize;
+
 pub use compare::{Compared, Difference, Sampled};
 pub use error::{CachedError, CachedErrorKind};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
@@ -97,6 +99,7 @@ pub use identity::{Attachment, Backing, Label, opening_of, set_opening};
 pub use latency::{Latency, Served};
 pub use map::ReadMap;
 pub use marks::Survival;
+pub use resize::{Resized, make_room, resize_at_rest};
 pub use settings::Settings;
 pub use statistics::{Bypassed, CachedStatistics, VolumeStatistics};
 pub use superblocks::{read_superblocks, write_superblock};

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,17 @@ fn cache(slots: u64, disks: Vec<Arc<dyn Device>>, settings: Settings) -> BlockCa
     BlockCache::recover(map, flash, backing, settings, Some(Box::new(Paper))).unwrap()
 }
 
+/// Lets go of all these devices when a test fails: a thread that is kept in one would keep the test.
+struct IfItFails<'d>(&'d [Arc<Slow>]);
+
+impl Drop for IfItFails<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.iter().for_each(|disk| disk.hold(false));
+        }
+    }
+}
+
 /// A device whose flush keeps whoever comes, while that is so.
 struct Slow {
     inner: MemoryDevice,
@@ -72,7 +83,7 @@ impl Slow {
     }
 
     fn hold(&self, hold: bool) {
-        self.held.lock().unwrap().0 = hold;
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).0 = hold;
         self.let_go.notify_all();
     }
 
@@ -123,6 +134,7 @@ fn no_mark_waits_for_the_flushes_of_other_volumes_however_many_there_are() {
             cache.engine().location(volume, 0).is_some()
         });
     };
+    let _failed = IfItFails(&disks);
     populate(0);
     wait("a settled fragment", || cache.statistics().engine.unstable == 0);
     for (volume, disk) in disks.iter().enumerate().skip(1) {

@@ -10,6 +10,7 @@ mod failure;
 mod nbd;
 mod output;
 mod size;
+mod ublk;
 
 mod contents;
 mod machine;

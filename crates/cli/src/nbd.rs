@@ -27,6 +27,11 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "ADDRESS:PORT", group = "where")]
     pub(crate) listen: Option<SocketAddr>,
 
+    /// Make a block device of it, /dev/ublkbN, or take over the one that a crash has left; for each volume,
+    /// where there are several. Needs root and Linux 6.4 or later with the driver ublk_drv.
+    #[arg(long, group = "where")]
+    pub(crate) ublk: bool,
+
     /// Encrypt what goes over TCP (TLS 1.3) with the certificate in this PEM file, and those above it behind.
     #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
     pub(crate) tls_certificate: Option<PathBuf>,

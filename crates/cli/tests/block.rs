@@ -545,7 +545,7 @@ fn what_cannot_be_made_a_cache_is_refused_and_unchanged() {
     };
     refused(&["cache"], 2, &["--backing"]);
     refused(&["cache", "--backing", "disk"], 2, &["cache", "no size", "--size 10GiB"]);
-    refused(&["empty", "--size", "4MiB", "--backing", "disk"], 2, &["empty", "leave out --size"]);
+    refused(&["empty", "--size", "5MiB", "--backing", "disk"], 2, &["empty", "leave out --size"]);
     refused(&["cache", "--size", "1MiB", "--backing", "disk"], 2, &["cache", "at least"]);
     refused(&["cache", "--size", "8MiB", "--fragment", "3MiB", "--backing", "disk"], 2, &["power of two"]);
     refused(&["cache", "--size", "8MiB", "--backing", "missing"], 3, &["missing", "does not exist"]);
@@ -619,15 +619,13 @@ fn what_does_not_belong_together_is_not_attached() {
     for (bytes, how) in [(3 * MIB, "shrunk"), (5 * MIB, "grown")] {
         let file = std::fs::OpenOptions::new().write(true).open(place.path("disk")).unwrap();
         file.set_len(bytes).unwrap();
-        refused(&["cache", "--backing", "disk"], 3, &["disk", how, "4194304", "create --force"]);
+        refused(&["cache", "--backing", "disk"], 3, &["disk", how, "4194304", "--accept-changes"]);
         file.set_len(4 * MIB).unwrap();
     }
     let cache = std::fs::OpenOptions::new().write(true).open(place.path("cache")).unwrap();
-    for (bytes, how) in [(3 * MIB, "smaller"), (5 * MIB, "larger")] {
-        cache.set_len(bytes).unwrap();
-        refused(&["cache", "--backing", "disk"], 3, &["cache", how, "4194304"]);
-        cache.set_len(4 * MIB).unwrap();
-    }
+    cache.set_len(3 * MIB).unwrap();
+    refused(&["cache", "--backing", "disk"], 3, &["cache", "smaller", "4194304", "mezz block resize"]);
+    cache.set_len(4 * MIB).unwrap();
     // One copy of the superblock is enough, and its loss is said; with both gone it is no cache any more.
     cache.write_all_at(&[0xFF; 4096], 0).unwrap();
     place.mezz(&["check", "cache"]).expect(1).complains(&["one copy", "attach"]);

@@ -20,7 +20,10 @@ use mounting::{missing, run};
 use rusqlite::Connection;
 
 const PROGRAMS: [&str; 5] = ["losetup", "mount", "umount", "mke2fs", "e2fsck"];
-const KILLS: u64 = 12;
+
+/// Kills of the process that serves the volume, if there are to be more than usual.
+const KILLS: &str = "MEZZANINE_DATABASE_KILLS";
+const KILLS_USUAL: u64 = 12;
 
 fn open(folder: &Path) -> Connection {
     let connection = Connection::open(folder.join("db")).unwrap();
@@ -75,6 +78,7 @@ fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
         println!("skipped: {why}");
         return;
     }
+    let kills: u64 = std::env::var(KILLS).map_or(KILLS_USUAL, |kills| kills.parse().unwrap());
     let scratch = Scratch::new();
     let disk = scratch.file("disk");
     std::fs::File::create(&disk).unwrap().set_len(48 << 20).unwrap();
@@ -84,9 +88,9 @@ fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
     let mut warm = Vec::new();
     let mut waited = 0;
     // How much settles between two kills is a matter of how fast the machine is.
-    let enough = |warm: &[u64], rows: u64| rows > KILLS && warm.iter().skip(1).sum::<u64>() > 0;
+    let enough = |warm: &[u64], rows: u64| rows > kills && warm.iter().skip(1).sum::<u64>() > 0;
     let mut kill = 0;
-    while kill < KILLS || !enough(&warm, next.load(SeqCst)) && kill < 10 * KILLS {
+    while kill < kills || !enough(&warm, next.load(SeqCst)) && kill < 10 * kills {
         kill += 1;
         let mut mounted = Mounted::on(&scratch, "cache", "disk", &scratch.0.join("fs"));
         let begins = mounted.status()["begins"].as_str().unwrap().to_owned();
@@ -101,7 +105,7 @@ fn sqlite_loses_nothing_and_the_cache_is_warm_when_it_is_killed() {
         std::thread::scope(|scope| {
             let next = &next;
             let working = scope.spawn(move || work(&connection, next));
-            std::thread::sleep(Duration::from_millis(700 + kill % KILLS * 37));
+            std::thread::sleep(Duration::from_millis(700 + kill % KILLS_USUAL * 37));
             waited += mounted.status()["counters"]["writes_waited"].as_u64().unwrap();
             mounted.kill();
             working.join().unwrap();

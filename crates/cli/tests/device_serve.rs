@@ -294,3 +294,22 @@ fn what_cannot_be_served_is_refused_with_what_to_do() {
     refused_at(&["--model", "durassd", "--size", "1MiB", "--restart"], 2, &["--power-cut-after"]);
     refused_at(&["--model", "durassd", "--size", "1MiB", "--block-size", "100"], 2, &["power of two"]);
 }
+
+#[test]
+fn a_block_device_is_refused_where_the_kernel_makes_none() {
+    let scratch = Scratch::new();
+    let path = scratch.file("disk");
+    std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+    mezz(&["device", "ublk-delete", &path]).expect(3).complains(&[&path, "no block device of ublk"]);
+    mezz(&["device", "serve", "--ublk", "--model", "durassd", "--size", "1MiB", "--power-cut-after", "1s"])
+        .expect(2)
+        .complains(&["--ublk", "--power-cut-after"]);
+    if std::path::Path::new("/dev/ublk-control").exists() {
+        println!("skipped: this kernel has ublk; crates/blockdev/guest/run tries it");
+        return;
+    }
+    let parts = ["--ublk", "the kernel has no ublk", "modprobe ublk_drv", "--socket"];
+    mezz(&["device", "serve", "--ublk", "--file", &path]).expect(3).complains(&parts);
+    mezz(&["block", "attach", "--without-cache", "--ublk", "--backing", &path]).expect(3).complains(&parts);
+    mezz(&["device", "ublk-delete", "/dev/ublkb0"]).expect(3).complains(&["/dev/ublkb0", "not there"]);
+}

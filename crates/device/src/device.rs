@@ -20,9 +20,10 @@
 //!    leaves more zones written in part than the device allows, it has finished some of them itself.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::zones::{Zone, Zones};
-use crate::{DeviceError, DeviceErrorKind};
+use crate::{DeviceError, DeviceErrorKind, ReadsAhead};
 
 /// What a device is and can do. Asked, never assumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -310,6 +311,19 @@ pub trait Device: Send + Sync {
     fn data_from(&self, offset: u64) -> Result<Option<Range<u64>>, DeviceError> {
         let len = self.len();
         Ok((offset < len).then_some(offset..len))
+    }
+
+    /// Places for `places` reads of `bytes` bytes each that go on while their caller does other things, on
+    /// memory of their own. They start no threads. For the calling process alone.
+    ///
+    /// # Errors
+    /// `Unsupported` where the device, or the system, does one thing after the other, with the reason.
+    fn reads_ahead(
+        self: Arc<Self>,
+        _places: usize,
+        _bytes: usize,
+    ) -> Result<Box<dyn ReadsAhead>, DeviceError> {
+        Err(DeviceError::new(DeviceErrorKind::Unsupported, "read ahead from", self.describe()))
     }
 
     /// Gives up the contents of a range.

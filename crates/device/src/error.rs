@@ -115,6 +115,13 @@ impl DeviceError {
         self
     }
 
+    /// Adds what it comes from, where that is something else than a call of the operating system.
+    #[must_use]
+    pub fn because(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(io::Error::other(source));
+        self
+    }
+
     /// The stable kind.
     pub fn kind(&self) -> DeviceErrorKind {
         self.0.kind

@@ -12,6 +12,8 @@ mod buffer;
 
 mod device;
 
+mod ahead;
+
 pub mod zones;
 
 pub mod two_zones;
@@ -28,6 +30,8 @@ pub mod memory;
 
 mod huge_pages;
 
+mod runs;
+
 mod null;
 
 mod sleeping;
@@ -36,6 +40,7 @@ pub mod model;
 
 pub mod drive;
 
+pub use ahead::ReadsAhead;
 pub use buffer::{AlignedBuf, BUFFER_ALIGNMENT};
 pub use device::{Capabilities, Device, Request};
 pub use drive::{Attachment, Drive, PoweredDrive, Statistics};
@@ -45,6 +50,7 @@ pub use huge_pages::prefer_huge_pages;
 pub use memory::MemoryDevice;
 pub use model::Model;
 pub use null::NullDevice;
+pub use runs::{Run, runs};
 pub use shared::{Setup, SharedMemory};
 pub use sleeping::sleep_at_locks;
 pub use two_zones::TwoZones;

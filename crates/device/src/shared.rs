@@ -29,8 +29,11 @@ const TRAILER: [u8; 16] = *b"mezz shared mem\n";
 /// Memory shared by path, best under `/dev/shm`: elsewhere the kernel writes it to disk in the background.
 ///
 /// Only processes of its user can open it. All of its pages exist from the start, so that running out of
-/// memory is an error of [`SharedMemory::create`] and no signal later; huge pages are used where the system
-/// allows it. Forked children have the memory and the locks together with their parent.
+/// memory is an error of [`SharedMemory::create`] and no signal later. Forked children have the memory and
+/// the locks together with their parent.
+///
+/// Huge pages are asked for. The kernel gives them where the file system is mounted with `huge=advise`:
+/// `mount -o remount,huge=advise /dev/shm`.
 pub struct SharedMemory {
     mapping: Mapping,
     /// Keeps the locks.

@@ -60,6 +60,41 @@ fn a_batch_enters_the_queue_at_once() {
     assert!(matches!(batch[3], Request::Write { offset: 24_576, .. }), "the batch is left as it was");
 }
 
+/// The longest of them counts and not their sum, and a caller who comes late is not kept waiting.
+#[test]
+fn reads_ahead_pass_the_drives_time_together() {
+    const READS: usize = 32;
+    let drive = drive("nvme-local", 1000.0);
+    let contents = memory(1 << 20);
+    for page in 0..READS {
+        contents.write_at(&[page as u8; 8192], page as u64 * 8192).unwrap();
+    }
+    let device = drive.attach(contents, 0);
+    let mut ahead = device.reads_ahead(READS, 8192).unwrap();
+    let began = Instant::now();
+    (0..READS).for_each(|place| assert!(ahead.begin(place, place as u64 * 8192)));
+    let begun = began.elapsed();
+    for place in 0..READS {
+        assert_eq!(ahead.finish(place), Some(&[place as u8; 8192][..]));
+        assert_eq!(ahead.finish(place), None);
+    }
+    // A read takes 80 us, here 80 ms; one after the other they take 2.56 s.
+    assert!(began.elapsed() >= Duration::from_millis(80), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_millis(1280), "{:?}", began.elapsed());
+    assert!(begun < Duration::from_millis(1280), "nobody waits where they begin: {begun:?}");
+    let before = drive.statistics();
+    assert_eq!((before.reads, before.bytes_read), (READS as u64, READS as u64 * 8192));
+    // What is taken long after is not taken late; what is given up was read all the same.
+    assert!(ahead.begin(0, 0) && ahead.begin(1, 0));
+    std::thread::sleep(Duration::from_millis(400));
+    let asked = Instant::now();
+    assert!(ahead.finish(0).is_some());
+    let (took, after) = (asked.elapsed(), drive.statistics());
+    assert_eq!(after.reads, before.reads + 2);
+    let late = Duration::from_nanos((after.late_ns - before.late_ns) * 1000);
+    assert!(late <= took, "late by {late:?} in a call of {took:?}");
+}
+
 #[test]
 fn the_time_scale_can_be_changed_while_the_drive_runs() {
     let drive = drive("cheetah-15k", 0.0);

@@ -20,7 +20,8 @@ fn options(direct: DirectIo, engine: IoEngine) -> OpenOptions {
 fn all_ways(scratch: &Scratch) -> Vec<FileDevice> {
     let mut devices = Vec::new();
     for direct in [DirectIo::Never, DirectIo::IfPossible] {
-        for engine in [IoEngine::ThreadPool, IoEngine::IoUring, IoEngine::Sequential] {
+        let without_threads = [IoEngine::Sequential, IoEngine::RingOrSequential];
+        for engine in [IoEngine::ThreadPool, IoEngine::IoUring].into_iter().chain(without_threads) {
             let path = scratch.path(&format!("{direct:?}-{engine:?}"));
             match FileDevice::open(path, &options(direct, engine)) {
                 Ok(device) => devices.push(device),

@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use mezzanine_device::{
     AlignedBuf, Device, DeviceErrorKind, DirectIo, FileDevice, IoEngine, OpenOptions, Request,
@@ -182,6 +183,11 @@ fn block_devices_work_like_files_of_fixed_length() {
         let longer = OpenOptions { len: Some(LEN + 1), exclusive_lock: false, ..options.clone() };
         assert_eq!(FileDevice::open(&block.0, &longer).err().unwrap().kind(), DeviceErrorKind::NoSpace);
         assert_eq!(FileDevice::open(&block.0, &options).err().unwrap().kind(), DeviceErrorKind::Busy);
+        // What has its name lies in memory; it does not.
+        let places =
+            Arc::new(FileDevice::open(&block.0, &OpenOptions { direct, ..OpenOptions::default() }).unwrap());
+        let way = places.reads_ahead(2, 4096).map(|places| places.describe());
+        assert!(!way.as_ref().is_ok_and(|way| way.contains("memory")), "{way:?}");
         device.write_at(&[7; 10_000], 1_000).unwrap();
         let mut back = [0; 10_000];
         device.read_at(&mut back, 1_000).unwrap();

@@ -80,7 +80,8 @@ fn emptied(device: &FileDevice, number: u64) -> u64 {
 fn a_zoned_block_device() {
     let Some(path) = named() else { return };
     its_zones_are_those_of_the_kernel(&path);
-    for engine in [IoEngine::Auto, IoEngine::ThreadPool, IoEngine::Sequential] {
+    let without_threads = [IoEngine::Sequential, IoEngine::RingOrSequential];
+    for engine in [IoEngine::Auto, IoEngine::ThreadPool].into_iter().chain(without_threads) {
         let device = open(&path, engine);
         conventional_zones_are_written_anywhere(&device);
         a_zone_is_written_at_its_write_pointer_and_reset_as_a_whole(&device);

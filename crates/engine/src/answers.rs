@@ -71,6 +71,23 @@ pub struct FlashPage {
     pub dirty: bool,
 }
 
+/// Where a page is, for who does not read it yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// In staging memory.
+    Memory,
+    /// On flash, where it may be read ahead: a [`Lookup`](Lookup::Flash) that says the same when it is needed
+    /// finds what was read.
+    Flash(FlashPage),
+}
+
+impl FlashPage {
+    /// Whether both are the same version of their page in the same place, whatever disk has.
+    pub fn is_same_version(&self, other: &Self) -> bool {
+        (self.offset, self.position, self.checksum) == (other.offset, other.position, other.checksum)
+    }
+}
+
 /// There is no room for a record now: carry out a job or wait for one, then call again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;

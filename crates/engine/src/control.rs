@@ -34,12 +34,14 @@ pub(crate) struct Control {
     /// What is written with every page has a line of its own, and what everybody reads all the time another.
     _apart: [Word; 5],
     pub(crate) ends: Ends,
-    /// Number of the last mark (see `checkpoint`). Read without the lock.
-    pub(crate) mark: Word,
+    /// A shard's lock was poisoned, one of them or all: what lookups, which take none, go by.
+    pub(crate) poisoned: Word,
     /// The sync mode, as its code.
     pub(crate) sync_mode: Word,
     /// Admission has stopped; what is staged in is refused.
     pub(crate) stopped: Word,
+    /// Number of the last mark (see `checkpoint`). Read without the lock.
+    pub(crate) mark: Word,
     pub(crate) resize: Resize,
     pub(crate) passed: Passed,
     pub(crate) groups: Groups,

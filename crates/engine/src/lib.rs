@@ -75,6 +75,8 @@ mod answers;
 
 mod tier;
 
+mod lookup;
+
 mod mode;
 
 mod directory;
@@ -109,7 +111,7 @@ mod check;
 
 pub mod planted;
 
-pub use answers::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Token};
+pub use answers::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Token, Whereabouts};
 pub use attach::AttachError;
 pub use attach::header::REGION_VERSION;
 pub use blank::Blank;

@@ -23,6 +23,9 @@ mezzanine_ground::planted_bugs! {
         /// A copy out of staging memory is believed if the page is still in staging memory somewhere, though
         /// the group that it was copied from may be another one than was looked at first. It was so once.
         StagedGroupMixed,
+        /// What was read of a page before it was needed is believed though the tier has another version of it
+        /// since. (The server's part.)
+        StaleReadAheadUsed,
         /// A lookup is believed although the shard changed under it.
         LookupUnconfirmed,
         /// A lookup notes that it has found a page over whatever has become of the frame meanwhile.

@@ -4,20 +4,18 @@
 //! (see `jobs`).
 
 use mezzanine_ground::counters::{self};
-use mezzanine_ground::interleave::spin;
 
 use crate::answers::FlashPage;
-use crate::answers::Lookup;
 use crate::answers::NoRoom;
 use crate::answers::StageIn;
 use crate::answers::StageKind;
 use crate::answers::Token;
+use crate::answers::Whereabouts;
 use crate::checkpoint::request::Oldest;
 use crate::config::{Admission, Geometry, SyncMode};
-use crate::control::Control;
 use crate::core::Tier;
 use crate::directory::second_touch::SecondTouch;
-use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, HOMED, Hashed, REFERENCED, WRITTEN, dirty_since};
+use crate::directory::{DIRTY, WRITTEN, dirty_since};
 use crate::format::RecordKind;
 use crate::groups::group::{Replaced, Reserve};
 use crate::ids::{EntryNumber, Frame, PageId, Position};
@@ -26,36 +24,6 @@ use crate::placement::chosen::placed;
 use crate::placement::{Placement as _, QueuePlacement};
 use crate::planted::{self, Bug};
 use crate::statistics::{Event, Statistics};
-
-/// What a lookup saw of a page.
-struct Seen<'r> {
-    /// The number of the entry that is linked for it, and the entry.
-    found: Option<(EntryNumber, &'r Entry)>,
-    /// What was read of the entry.
-    state: u32,
-    checksum: u32,
-    /// Where it was appended.
-    position: Position,
-    /// If there is none: the page's counter of changes.
-    changes: u32,
-}
-
-impl<'r> Seen<'r> {
-    /// What there is to know of a page at one moment; the caller sees to that.
-    #[inline(always)]
-    fn new(
-        control: &Control,
-        directory: &Directory<'r>,
-        hashed: Hashed,
-        found: Option<(EntryNumber, &'r Entry)>,
-    ) -> Self {
-        let position = found.map_or(Position::ZERO, |(at, _)| control.ends.position_of(at));
-        let (state, checksum) = found.map_or((0, 0), |(_, entry)| (entry.state(), entry.checksum()));
-        // The token is as old as the miss: a change after the one makes the other stale.
-        let changes = if found.is_none() { directory.changes(hashed) } else { 0 };
-        Self { found, state, checksum, position, changes }
-    }
-}
 
 impl Tier {
     /// The sizes of the tier.
@@ -257,116 +225,9 @@ impl Tier {
         StageIn::Staged { also_disk: false }
     }
 
-    /// The page will be looked up or staged in. Changes nothing: a host that knows of a page some time before
-    /// tells it twice, so that what the tier needs is in the processor's cache when its turn comes.
-    #[inline]
-    pub fn will_need(&self, id: &PageId) {
-        self.directory().prefetch(id);
-    }
-
-    /// The same, a few hundred nanoseconds after [`Self::will_need`] and as many before the page is needed.
-    #[inline]
-    pub fn soon_needs(&self, id: &PageId) {
-        self.directory().prefetch_entry(id);
-    }
-
-    /// Finds the valid version of a page. If staging memory holds it, it is copied to `out`.
-    ///
-    /// # Panics
-    /// If `out` does not have the tier's page size.
-    #[inline]
-    pub fn lookup(&self, id: &PageId, out: &mut [u8]) -> Lookup {
-        assert!(out.len() == self.geometry.page_size(), "a page of the wrong size");
-        let directory = self.directory();
-        let hashed = directory.hashed(id);
-        let look = |found| Seen::new(self.control(), &directory, hashed, found);
-        match directory.glance(hashed, id, look) {
-            Some(seen) => self.looked_up(id, seen, out),
-            None => self.lookup_at_length(id, out),
-        }
-    }
-
-    /// A change came between, or is under way, or the page is not where its tag leads first.
-    #[cold]
-    #[inline(never)]
-    fn lookup_at_length(&self, id: &PageId, out: &mut [u8]) -> Lookup {
-        let directory = self.directory();
-        let hashed = directory.hashed(id);
-        let look = |found| Seen::new(self.control(), &directory, hashed, found);
-        for _ in 0..ATTEMPTS {
-            if let Some(seen) = directory.look(hashed, id, look) {
-                return self.looked_up(id, seen, out);
-            }
-            spin();
-        }
-        let shard = directory.lock(hashed, self.owner);
-        let seen = look(shard.find_entry(id));
-        drop(shard);
-        self.looked_up(id, seen, out)
-    }
-
     #[inline(always)]
-    fn count(&self, found: Event) {
+    pub(crate) fn count(&self, found: Event) {
         counters::count(&self.region, self.owner, found as usize);
-    }
-
-    #[inline(always)]
-    fn looked_up(&self, id: &PageId, seen: Seen<'_>, out: &mut [u8]) -> Lookup {
-        let Some((at, entry)) = seen.found else {
-            self.count(Event::Miss);
-            placed!(self, placement => placement.missed(id));
-            // Before the host reads disk, which is what counts.
-            return Lookup::Miss(Token(seen.changes.wrapping_add(self.range_changes(id))));
-        };
-        planted::outside("lookup: seen");
-        if seen.state & REFERENCED == 0 {
-            entry.refer(seen.state);
-            planted::outside("lookup: referred");
-        }
-        let frame = placed!(self, placement => placement.hit(at));
-        let position = seen.position;
-        if position >= self.control().ends.staged_from() {
-            self.count(Event::HitInMemory);
-            // If its group left memory between the two looks, flash has it.
-            let state = if planted::is(Bug::HomedAskedLate) { self.state_at(position) } else { seen.state };
-            if self.copy_staged(position, state, out) {
-                return Lookup::Memory;
-            }
-        } else {
-            self.count(Event::HitOnFlash);
-        }
-        Lookup::Flash(FlashPage {
-            offset: self.geometry.offset_of_frame(frame),
-            position,
-            checksum: seen.checksum,
-            dirty: seen.state & DIRTY != 0,
-        })
-    }
-
-    /// Copies the page at `position` out of staging memory, if it is still there afterwards. `state` is of a
-    /// moment at which its entry was linked: an entry that was unlinked since does not tell whether
-    /// memory ever had the page.
-    #[inline(never)]
-    pub(crate) fn copy_staged(&self, position: Position, state: u32, out: &mut [u8]) -> bool {
-        let control = self.control();
-        if position < control.ends.staged_from() || state & HOMED != 0 {
-            return false;
-        }
-        for group in self.staging_groups() {
-            let begin = group.position();
-            planted::outside("staged copy: position of a group read");
-            let first = begin + self.geometry.summary_frames();
-            let pages = group.pages();
-            if !group.is_free() && (first..first + pages).contains(&position) {
-                self.region.copy_out(self.staged_page(group, position - first), out);
-                // The memory may have been given to another group since `begin` was read: then that has
-                // another position, and neither the number of pages nor what was copied need be those of
-                // the group that is asked for.
-                let by_end = planted::is(Bug::StagedGroupMixed) && position >= control.ends.staged_from();
-                return group.position() == begin || by_end || planted::is(Bug::StagedCopyUnconfirmed);
-            }
-        }
-        false
     }
 
     /// Whether `bytes` are what was staged in as `page`.
@@ -396,6 +257,21 @@ impl Tier {
         let directory = self.directory();
         let shard = directory.lock(directory.hashed(id), self.owner);
         shard.find(id).map(|entry| directory.state(entry) & DIRTY != 0)
+    }
+
+    /// Where the valid version of a page is; `None` if the tier does not have it. Counts as no lookup, and
+    /// gives no second chance.
+    pub fn whereabouts(&self, id: &PageId) -> Option<Whereabouts> {
+        let directory = self.directory();
+        let shard = directory.lock(directory.hashed(id), self.owner);
+        let entry = shard.find(id)?;
+        let position = self.control().ends.position_of(entry);
+        if position >= self.control().ends.staged_from() {
+            return Some(Whereabouts::Memory);
+        }
+        let (offset, state) = (self.offset_of(position), directory.state(entry));
+        let checksum = directory.checksum(entry);
+        Some(Whereabouts::Flash(FlashPage { offset, position, checksum, dirty: state & DIRTY != 0 }))
     }
 
     /// The host's bytes as they were set last, or found at recovery.

@@ -107,6 +107,12 @@ fn a_panic_inside_a_critical_section_is_told_to_everyone() {
     assert!(panics(|| drop(second.next_job(2))));
     assert!(panics(|| _ = second.request_sync()));
     assert_eq!(attach(&path, 3).err(), Some(AttachError::Poisoned));
+    // Lookups take no lock, and are told once somebody has certified the death.
+    let mut out = vec![0; 4096];
+    assert_eq!(second.lookup(&PageId::volume(1, 1), &mut out), Lookup::Memory);
+    assert!(host.tier.abandon(3).is_err());
+    assert!(panics(|| _ = second.lookup(&PageId::volume(1, 1), &mut [0; 4096])));
+    assert!(panics(|| _ = second.lookup(&PageId::volume(1, 2), &mut [0; 4096])));
 }
 
 fn panics(call: impl FnOnce()) -> bool {

@@ -4,12 +4,12 @@ use std::error::Error;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use mezzanine_device::zones::write_pointer;
 use mezzanine_device::{
     Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, NullDevice, OpenOptions, Request,
-    sleep_at_locks,
+    prefer_huge_pages, sleep_at_locks,
 };
 use mezzanine_engine::format::{
     FormatError, Superblock, SuperblockError, TierState, read_superblock, write_superblock,
@@ -24,6 +24,7 @@ use crate::expendable::provably_clean;
 use crate::marker::{DataDirectory, Marker, MarkerStore};
 use crate::message::Refusal;
 use crate::modelled::FlashModel;
+use crate::read_ahead::ReadAhead;
 use crate::settings::Settings;
 
 /// What the flash device is doing for a process.
@@ -131,6 +132,8 @@ pub struct Host {
     pub(crate) server: Box<dyn Server>,
     memory: Option<Memory>,
     tier: OnceLock<Tier>,
+    /// What this process reads ahead.
+    pub(crate) ahead: Mutex<ReadAhead>,
 }
 
 /// The memory that the server has given.
@@ -238,6 +241,7 @@ impl Host {
             server,
             memory: None,
             tier: OnceLock::new(),
+            ahead: Mutex::default(),
         })
     }
 
@@ -265,6 +269,7 @@ impl Host {
             server,
             memory: None,
             tier: OnceLock::new(),
+            ahead: Mutex::default(),
         })
     }
 
@@ -311,7 +316,7 @@ impl Host {
     /// Gives the tier its memory, at the same address in this process and its children. `fresh` says that it
     /// is as the system gave it, zeroed, and that nobody has written to it: then [`Self::start`] need not
     /// wipe it. Memory in which a tier was before is not fresh, as after a crash that the server's shared
-    /// memory has survived.
+    /// memory has survived. The kernel is asked for huge pages, for forked children as well.
     ///
     /// # Safety
     /// The memory is initialised, stays valid and is used by nothing else while a process uses this host.
@@ -324,6 +329,7 @@ impl Host {
         // SAFETY: less than REGION_ALIGNMENT bytes are skipped, and memory_bytes counts so many more than the
         // region needs.
         let aligned = unsafe { base.add(skipped) };
+        prefer_huge_pages(NonNull::slice_from_raw_parts(aligned, bytes - skipped));
         self.memory = Some(Memory { bytes: Bytes::Raw { base: aligned, bytes: bytes - skipped }, fresh });
         self.tier = OnceLock::new();
     }
@@ -517,7 +523,7 @@ fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
     let options = OpenOptions {
         exclusive_lock: lock,
         no_follow: true,
-        engine: IoEngine::Sequential,
+        engine: IoEngine::RingOrSequential,
         ..OpenOptions::read_write_create()
     };
     FileDevice::open(path, &options).map_err(|error| {

@@ -9,8 +9,8 @@
 //!    crosses into C: it ends the process, which the server's postmaster takes for a crash, and the tier is
 //!    rebuilt from flash.
 //! 2. The process that starts the server opens the flash device and sets the region's memory; its children
-//!    inherit both by `fork`. So nothing here starts threads, and the device carries out its requests on the
-//!    calling thread.
+//!    inherit both by `fork`. So nothing here starts threads: the device carries out its requests on the
+//!    calling thread, or through a ring of the process's own (io_uring).
 //! 3. One process recovers the tier, before the server's redo; the others attach when they first use it.
 //! 4. Foreground calls carry out jobs only where they have to wait: a background worker does the rest.
 //!
@@ -32,6 +32,8 @@ pub mod work;
 pub mod pages;
 
 pub mod read_at_once;
+
+pub mod read_ahead;
 
 mod reread;
 

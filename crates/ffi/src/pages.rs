@@ -109,9 +109,14 @@ impl Host {
     fn find(&self, id: &PageId, page: &mut [u8]) -> (Found, Option<FlashPage>) {
         let tier = self.tier();
         for _ in 0..LOOKUPS_MAX {
-            match tier.lookup(id, page) {
+            let found = tier.lookup(id, page);
+            self.outdate_ahead(id, &found);
+            match found {
                 Lookup::Memory => return (Found::Here, None),
                 Lookup::Miss(_) => return (Found::OnDisk, None),
+                Lookup::Flash(flash) if self.take_ahead(id, &flash, page) => {
+                    return (Found::Here, Some(flash));
+                }
                 Lookup::Flash(flash) => {
                     if let Some(found) = self.read_flash(id, &flash, page) {
                         return (found, Some(flash));

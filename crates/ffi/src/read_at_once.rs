@@ -1,14 +1,13 @@
 //! Several pages are read at once: one batch for the flash device, and one request for what lies side by side
-//! there. A process of the server carries a batch out one request after the other (it has no threads and no
-//! ring of its own), so a real device gains by longer requests alone; a modelled one takes the batch at
-//! depth.
+//! there. A process of the server has no threads, so the requests of a batch overlap where the system has
+//! io_uring, and on a modelled device; elsewhere they go one after the other.
 //!
 //! 1. Whatever is in doubt stays undecided, and is read by itself: an error, a wrong checksum, a frame that
 //!    went to another page. So all rules for pages that flash does not give back stand in one place
 //!    ([`Host::read`]).
 //! 2. A page counts as read if its frame still held it *after* the read.
 
-use mezzanine_device::{AlignedBuf, DeviceError, Request};
+use mezzanine_device::{AlignedBuf, DeviceError, Request, runs};
 use mezzanine_engine::{FlashPage, Lookup, PageId};
 
 use crate::host::{FlashIo, Host};
@@ -26,13 +25,6 @@ pub enum AtOnce {
     OnDisk,
 }
 
-/// Pages side by side on flash and in the call: from this one on, so many.
-struct Run {
-    first: usize,
-    pages: usize,
-    offset: u64,
-}
-
 impl Host {
     /// Reads pages as far as the tier has them, each to its buffer. What a buffer has of a page that is not
     /// here says nothing.
@@ -41,15 +33,17 @@ impl Host {
     /// If there are not as many buffers as pages, or one has another length than a page.
     pub fn read_at_once(&self, ids: &[PageId], buffers: &mut [&mut [u8]]) -> Vec<AtOnce> {
         assert_eq!(ids.len(), buffers.len(), "a buffer for each page");
-        let tier = self.tier();
-        ids.iter().for_each(|id| tier.will_need(id));
-        ids.iter().for_each(|id| tier.soon_needs(id));
         let mut found = Vec::with_capacity(ids.len());
         let mut on_flash = Vec::new();
-        for (index, (id, buffer)) in ids.iter().zip(&mut *buffers).enumerate() {
-            found.push(match tier.lookup(id, buffer) {
+        let pages = ids.iter().copied().zip(buffers.iter_mut().map(|buffer| &mut **buffer));
+        let mut looked_up = Vec::with_capacity(ids.len());
+        self.tier().lookup_each(pages, |one| looked_up.push(one));
+        for (index, ((id, buffer), looked_up)) in ids.iter().zip(&mut *buffers).zip(looked_up).enumerate() {
+            self.outdate_ahead(id, &looked_up);
+            found.push(match looked_up {
                 Lookup::Memory => AtOnce::FromMemory,
                 Lookup::Miss(_) => AtOnce::OnDisk,
+                Lookup::Flash(page) if self.take_ahead(id, &page, buffer) => AtOnce::FromFlash,
                 Lookup::Flash(page) => {
                     on_flash.push((index, page));
                     AtOnce::Undecided
@@ -64,19 +58,20 @@ impl Host {
 
     fn read_frames(&self, on_flash: &[(usize, FlashPage)], buffers: &mut [&mut [u8]], found: &mut [AtOnce]) {
         let page_size = self.geometry().page_size();
-        let runs = runs(on_flash, page_size as u64);
+        // Side by side on flash and in the call.
+        let runs = runs(on_flash.iter().map(|(_, page)| Some(((), page.offset))), page_size as u64);
         // A single page is read to its place; several are divided among theirs.
         let mut joined: Vec<AlignedBuf> = runs
             .iter()
-            .filter(|run| run.pages > 1)
-            .map(|run| AlignedBuf::zeroed(run.pages * page_size))
+            .filter(|run| run.pieces() > 1)
+            .map(|run| AlignedBuf::zeroed(run.pieces() * page_size))
             .collect();
         let results = {
             let mut joined = joined.iter_mut();
             let mut places: Vec<Option<&mut &mut [u8]>> = buffers.iter_mut().map(Some).collect();
             let mut batch: Vec<Request<'_>> = Vec::with_capacity(runs.len());
             for run in &runs {
-                let buf: Option<&mut [u8]> = match run.pages {
+                let buf: Option<&mut [u8]> = match run.pieces() {
                     1 => places[on_flash[run.first].0].take().map(|place| &mut **place),
                     _ => joined.next().map(|buf| &mut **buf),
                 };
@@ -86,8 +81,8 @@ impl Host {
         };
         let mut joined = joined.iter();
         for (run, result) in runs.iter().zip(results) {
-            let together = if run.pages > 1 { joined.next() } else { None };
-            let pages = &on_flash[run.first..][..run.pages];
+            let together = if run.pieces() > 1 { joined.next() } else { None };
+            let pages = &on_flash[run.first..run.end];
             for (number, (index, page)) in pages.iter().enumerate() {
                 if let Some(together) = together {
                     buffers[*index].copy_from_slice(&together[number * page_size..][..page_size]);
@@ -106,15 +101,4 @@ impl Host {
         self.server.flash_ended(FlashIo::Read);
         results
     }
-}
-
-fn runs(on_flash: &[(usize, FlashPage)], page_size: u64) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for (first, (_, page)) in on_flash.iter().enumerate() {
-        match runs.last_mut() {
-            Some(run) if run.offset + run.pages as u64 * page_size == page.offset => run.pages += 1,
-            _ => runs.push(Run { first, pages: 1, offset: page.offset }),
-        }
-    }
-    runs
 }

@@ -73,6 +73,7 @@ impl Cache {
         cache.set_yield_us(cache.geometry.config().yield_us);
         cache.set_admission(cache.geometry.config().admission);
         cache.set_write_budget(cache.geometry.config().write_budget).expect("the geometry has checked it");
+        cache.lock_pools().set_limit(cache.geometry.slots_limit());
         cache
     }
 
@@ -190,6 +191,10 @@ impl Cache {
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.control().counters
+    }
+
+    pub(crate) fn counted(&self, event: Event) -> u64 {
+        sums(&self.region)[event as usize]
     }
 
     pub(crate) fn count(&self, event: Event) {

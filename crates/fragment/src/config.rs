@@ -128,6 +128,9 @@ pub struct Config {
     /// Where on the cache device the first fragment lies, in bytes: a multiple of [`BLOCK_BYTES`]. What lies
     /// before it is the host's.
     pub data_offset: u64,
+    /// Fragments that the cache has room for at first, of those that its device has; 0 for all of them.
+    /// [`Cache::resize`](crate::Cache::resize) changes it.
+    pub slots_limit: u32,
     /// Size of each volume in bytes; volumes are called by their place in this list.
     pub volumes: Vec<u64>,
     /// What becomes of writes at first; [`Cache::set_write_mode`](crate::Cache::set_write_mode) changes it.
@@ -161,6 +164,11 @@ pub struct Config {
 /// How long a fragment counts as unstable after a write, in milliseconds, unless said otherwise.
 pub const SETTLE_MS: u64 = 30_000;
 
+/// How many of 1,000 writes may wait for a mark, unless said otherwise.
+pub const WAITS_PER_MILLE: u32 = 10;
+/// So many may if marks are held for none.
+pub const WAITS_PER_MILLE_MAX: u32 = 1000;
+
 /// What the records of the map name, and where they lie: from the superblock
 /// ([`Superblock::config`](crate::format::Superblock::config)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,14 +181,18 @@ pub struct MapConfig {
     pub volume_numbers: Vec<u32>,
     /// Where on the cache device the map begins, in bytes; it ends before [`Config::data_offset`].
     pub offset: u64,
-    /// How long a fragment stays unstable after the last write to it, in milliseconds; longer, if it has been
-    /// written to soon after before. 4 to 3,600,000.
+    /// How long a fragment stays unstable after the last write to it, in milliseconds; longer, if it is
+    /// written to regularly and too many writes would wait otherwise. 4 to 3,600,000.
     pub settle_ms: u64,
+    /// How many of 1,000 writes may wait for a mark: while more do, fragments that are written to ever more
+    /// rarely are held unstable, which a crash costs. 1 to [`WAITS_PER_MILLE_MAX`], which holds none.
+    pub waits_per_mille: u32,
 }
 
 impl MapConfig {
     fn check(&self, volumes: usize) -> Result<(), ConfigError> {
         range("map.settle_ms", self.settle_ms, 4, 3_600_000)?;
+        range("map.waits_per_mille", self.waits_per_mille.into(), 1, WAITS_PER_MILLE_MAX.into())?;
         blocks("map.offset", self.offset)?;
         let mut numbers = self.volume_numbers.clone();
         numbers.sort_unstable();
@@ -200,6 +212,7 @@ impl Config {
             fragment_bytes: 1 << 20,
             cache_bytes,
             data_offset: 0,
+            slots_limit: 0,
             volumes: volumes.to_vec(),
             write_mode: WriteMode::Through,
             population_workers: WORKERS_MAX,

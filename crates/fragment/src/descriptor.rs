@@ -68,7 +68,7 @@ pub(crate) struct Descriptor {
     pub(crate) version: Word,
     /// The fragment. `None` in a free one.
     fragment: Link,
-    /// State, reference counter, what the map says, whether the fragment is leaving, its patience: see
+    /// State, reference counter, what the map says, whether the fragment is leaving, its pace: see
     /// [`Bits`]. Its parts are changed at a time, so each in one atomic step.
     flags: Small,
     /// When the fragment or what its slot holds was last changed, or brought in: in ticks.
@@ -95,8 +95,8 @@ const REFERENCES: Bits = Bits(2, 3);
 const RECORDED: Bits = Bits(5, 2);
 /// 1 if the fragment leaves as soon as its record does not count.
 const LEAVING: Bits = Bits(7, 1);
-/// The fragment stays unstable for so many times twice as long after a write.
-const PATIENCE: Bits = Bits(8, 3);
+/// The interval between writes of the fragment, smoothed, in eighths of octaves of ticks; 0: not known yet.
+const PACE: Bits = Bits(8, 8);
 
 impl Bits {
     fn get(&self, word: u32) -> u32 {
@@ -138,12 +138,12 @@ impl Descriptor {
         self.set(&LEAVING, leaves.into());
     }
 
-    pub(crate) fn patience(&self) -> u32 {
-        PATIENCE.get(self.flags.get())
+    pub(crate) fn pace(&self) -> u32 {
+        PACE.get(self.flags.get())
     }
 
-    pub(crate) fn set_patience(&self, patience: u32) {
-        self.set(&PATIENCE, patience);
+    pub(crate) fn set_pace(&self, pace: u32) {
+        self.set(&PACE, pace);
     }
 
     pub(crate) fn fragment(&self) -> Option<Fragment> {

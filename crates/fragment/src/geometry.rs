@@ -109,6 +109,11 @@ impl Config {
         if slots > FRAGMENTS_MAX {
             return too_many("cache_bytes", slots.into());
         }
+        if u64::from(self.slots_limit) > slots {
+            let reason =
+                format!("{} fragments are more than the {slots} there is room for", self.slots_limit);
+            return Err(ConfigError::new("slots_limit", reason, format!("use {slots} at most")));
+        }
         let mut first_of = vec![0];
         let mut fragments = 0u128;
         for bytes in &self.volumes {
@@ -220,6 +225,16 @@ impl Geometry {
     /// Fragments that the cache device has room for.
     pub fn slots(&self) -> u32 {
         self.slots
+    }
+
+    /// Fragments that the cache has room for at first.
+    pub fn slots_limit(&self) -> u32 {
+        if self.config.slots_limit == 0 { self.slots } else { self.config.slots_limit }
+    }
+
+    /// Bytes of the cache device that a cache with room for so many fragments needs, from its beginning on.
+    pub fn end_of(&self, slots: u32) -> u64 {
+        self.slot_offset(Slot(slots))
     }
 
     /// Fragments of all volumes.

@@ -10,7 +10,8 @@
 //! With a *map* ([`MapConfig`]) what is in the cache survives a restart. A fragment whose record in the map
 //! is *stable* is there when the cache is opened again ([`Recovery`]); before it is written to the record is
 //! made one that does not count, which is the only thing that a write ever waits for
-//! ([`WriteToken::waits_for`]), and half a minute after the last write it settles again.
+//! ([`WriteToken::waits_for`]), and half a minute after the last write it settles again, or later if it is
+//! written to regularly ([`MapConfig::waits_per_mille`]).
 //!
 //! A [`Cache`] lives in one [`Region`] of memory. The host calls short operations on it ([`Cache::read`] and
 //! [`Cache::confirm`], [`Cache::write_begin`] and [`Cache::write_end`], [`Cache::discard_begin`]), carries
@@ -100,8 +101,9 @@
 //!     last change had ended. A flush that has failed makes nothing durable, nor does a later one of that
 //!     device.
 //! 12. *Recovery.* Of the map those records are used that are stable, of this cache, of this slot, and of a
-//!     volume that was attached all the while. What was read is durable, and records that cannot be read or
-//!     contradict themselves are written over, before anything else happens.
+//!     volume that was attached all the while, and below the limit of the cache's size. What was read is
+//!     durable, and records that cannot be read, contradict themselves or lie behind the limit are written
+//!     over, before anything else happens.
 //! 13. *Offline.* Of a cache that is offline nothing is read, and nothing waits for it.
 //! 14. *Old, then new.* A block that was valid stays so while one write of all of it is under way whose copy
 //!     has not gone to the cache device and does not before the backing device has answered. That ends with
@@ -114,6 +116,8 @@
 //! 16. *Yielding.* Copies and populations go on, if slowly, however slow reads of the cache device are.
 //! 17. *Size.* A fragment comes in only below the limit of the cache's size. When it is resized, nothing lies
 //!     behind that, and nothing is on its way there.
+//! 18. *Holding.* A fragment that nobody writes to any more settles: 8,192 ticks after its last change at the
+//!     latest, if flushes succeed.
 //!
 //! Why a reader need not be told of a write that came and went while it read: each sector that it has is then
 //! from before that write or from it, and its read and the write were under way at the same time. Whatever of
@@ -192,7 +196,7 @@ pub use cache::Cache;
 pub use config::{
     Admission, BLOCK_BYTES, COPY_BYTES_MAX, Config, ConfigError, FLIGHTS_MAX, FRAGMENT_BYTES_MAX,
     FRAGMENT_BYTES_MIN, FRAGMENTS_MAX, MapConfig, RECENT_FRAGMENTS, RECENT_FRAGMENTS_MAX, REFERENCES_MAX,
-    SETTLE_MS, Stage, Throttle, VOLUMES_MAX, WORKERS_MAX, WriteMode,
+    SETTLE_MS, Stage, Throttle, VOLUMES_MAX, WAITS_PER_MILLE, WAITS_PER_MILLE_MAX, WORKERS_MAX, WriteMode,
 };
 pub use geometry::{Geometry, MemoryUse, RequestError};
 pub use jobs::{

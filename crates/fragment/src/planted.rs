@@ -89,6 +89,8 @@ mezzanine_ground::planted_bugs! {
         RecoveryUnflushed,
         /// Recovery forgets records that it could not read.
         UnreadForgotten,
+        /// Recovery leaves records as they are that lie behind the limit of the cache's size.
+        BehindLimitKept,
         /// Recovery takes records of another cache for its own.
         CacheUnchecked,
         /// Recovery takes records of a volume that was detached for those of another one.
@@ -121,5 +123,9 @@ mezzanine_ground::planted_bugs! {
         SlotBehindLimit,
         /// What is being written to is left where it lies when the cache has shrunk.
         ShrunkUnderWrites,
+    }
+    18: {
+        /// A fragment that was written to regularly is held unstable for good.
+        HeldForGood,
     }
 }

@@ -1,8 +1,9 @@
 //! Opening a cache again: what the map says is in it.
 //!
-//! Of stable records the valid blocks are used, of all others nothing. What cannot be told, and what
-//! contradicts itself, is of no use either; but a later opening may be able to tell, so such records are
-//! written over before anything else happens ([`Recovered::waits_for`]).
+//! Of stable records the valid blocks are used, of all others nothing. What cannot be told, what contradicts
+//! itself, and what lies behind the limit of the cache's size is of no use either; but a later opening may be
+//! able to tell, or have another limit, so such records are written over before anything else happens
+//! ([`Recovered::waits_for`]).
 
 use std::collections::HashSet;
 
@@ -33,10 +34,14 @@ pub struct Recovery {
 pub struct Recovered {
     /// Fragments that are in the cache.
     pub fragments: u64,
-    /// Fragments that were, and may have been written to.
+    /// Fragments that were, and may have been written to. Records behind the limit are not among them: what
+    /// has left since the cache was shrunk has such a one for as long as nothing else comes in there.
     pub unstable: u64,
     /// Records that contradict others or themselves, and those that could not be read.
     pub lost: u64,
+    /// Fragments that were in the cache, but behind the limit of its size: it was shrunk, and a crash has
+    /// come before they had left, or it was not open then.
+    pub behind_limit: u64,
     /// Nothing may be read or written before [`Cache::marks_durable`] has reached this: the host carries out
     /// jobs of [`Cache::next_map`] meanwhile. If the cache device refuses one of them ([`Cache::health`])
     /// only [`Cache::go_offline`] is left.
@@ -137,7 +142,7 @@ impl Recovery {
             return Ok(());
         };
         if record.state == RecordState::Unstable && !planted::is(Bug::UnstableRecovered) {
-            self.found.unstable += 1;
+            self.found.unstable += u64::from(slot.0 < cache.slots_limit());
             return Ok(());
         }
         let fragments = cache.geometry.fragments_of(volume);
@@ -152,7 +157,19 @@ impl Recovery {
         let (blocks, all) = (cache.geometry.blocks_of(fragment), cache.geometry.validity_words() as u32 * 64);
         let is_possible = validity.any(0..blocks) && !validity.any(blocks..all);
         let other = cache.entry(fragment).place();
-        if is_possible && other == (Place::Absent { writes: 0 }) && !self.contradicted.contains(&fragment) {
+        let is_behind = slot.0 >= cache.slots_limit();
+        if is_behind && planted::is(Bug::BehindLimitKept) {
+            validity.clear(0..all);
+            return Ok(());
+        }
+        let is_only = other == (Place::Absent { writes: 0 }) && !self.contradicted.contains(&fragment);
+        if is_possible && is_only && is_behind {
+            validity.clear(0..all);
+            self.found.behind_limit += 1;
+            self.write_over(slot);
+            return Ok(());
+        }
+        if is_possible && is_only {
             cache.lock(fragment).restore(slot);
             self.found.fragments += 1;
             return Ok(());
@@ -170,11 +187,16 @@ impl Recovery {
         Ok(())
     }
 
-    /// The record of a slot is written over before anything else happens. The slot is of use when it is.
+    /// The record of a slot says nothing that can be believed.
     fn lose(&mut self, slot: Slot) {
+        self.found.lost += 1;
+        self.write_over(slot);
+    }
+
+    /// The record of a slot is written over before anything else happens. The slot is of use when it is.
+    fn write_over(&mut self, slot: Slot) {
         self.cache.descriptor(slot).set_recorded(Recorded::Wanted);
         let number = self.cache.request_record(slot, true);
-        self.found.lost += 1;
         self.found.waits_for = self.found.waits_for.max(number);
     }
 
@@ -190,6 +212,7 @@ impl Recovery {
             // the record before would come back with the next loss of power.
             found.waits_for = cache.request_flush().max(found.waits_for);
         }
+        cache.lock_planner().planner.window.crash_cost.set(found.unstable);
         // Those that come first are taken first.
         for slot in (0..cache.geometry.slots()).rev().map(Slot) {
             let descriptor = cache.descriptor(slot);

@@ -1,9 +1,14 @@
 //! The cache grows and shrinks while it is used.
 //!
-//! Its arrays are laid out for the size that it was made with, and that is the most. A limit says how many of
-//! the slots are in use; free ones behind it are *withdrawn*. Who shrinks the cache lowers the limit, and
-//! what lies behind it leaves as evicted fragments do, a few in each call: when its record does not count any
-//! more, and when nothing is on its way there.
+//! Its arrays are laid out for the most slots that it can have. A limit says how many of them are in use;
+//! free ones behind it are *withdrawn*. Who shrinks the cache lowers the limit, and what lies behind it
+//! leaves as evicted fragments do, a few in each call: when its record does not count any more, and when
+//! nothing is on its way there.
+//!
+//! A size that is to last stands in the superblock
+//! ([`Superblock::resized`](crate::format::Superblock::resized)), which the host writes before it resizes the
+//! cache. A crash at any moment leaves the old size or the new one; where that is less than what lies on the
+//! device, recovery writes over the records behind it.
 
 use mezzanine_ground::region::{Word, shared};
 
@@ -36,7 +41,7 @@ shared!(Resizing);
 impl Cache {
     /// Has the cache use so many bytes of its device for fragments from now on, at most those that it was
     /// made for. What it has too much leaves in the background; [`Cache::is_resized`] says when that is over.
-    /// It lasts as long as this opening of the cache.
+    /// It lasts as long as this opening of the cache, unless the superblock says the same.
     ///
     /// # Errors
     /// If that is less than a fragment, or more than the cache was made for.
@@ -66,6 +71,12 @@ impl Cache {
     /// Fragments that the cache has room for just now.
     pub fn slots_limit(&self) -> u32 {
         self.control().pools.limit(self.geometry.slots())
+    }
+
+    /// Fragments that still lie behind the limit: a look at each slot there.
+    pub fn fragments_behind_limit(&self) -> u32 {
+        let slots = (self.slots_limit()..self.geometry.slots()).map(Slot);
+        slots.filter(|slot| self.descriptor(*slot).fragment().is_some()).count() as u32
     }
 
     /// Whether nothing lies behind the limit any more: nothing is written there from then on, and what is

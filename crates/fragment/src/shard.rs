@@ -142,7 +142,7 @@ impl<'c> Locked<'c> {
         descriptor.set_fragment(Some(self.fragment));
         descriptor.incarnation.bump(1);
         descriptor.begin_references();
-        descriptor.set_patience(0);
+        descriptor.set_pace(0);
         self.cache.count_unstable(slot, 1);
         self.entry.set(Place::At(slot));
     }

@@ -2,6 +2,9 @@
 //!
 //! Each worker looks at the state of the cache whenever it wakes, so stages go back as well: when the
 //! working set changes and reads miss again, more workers populate.
+//!
+//! What a crash has cost a cache comes back at the pace of the first stage, however few reads miss: what it
+//! kept answers most of them, and at the pace of a full cache the rest would take hours.
 
 use mezzanine_ground::counters::sums;
 use mezzanine_ground::region::{Word, shared};
@@ -22,6 +25,8 @@ pub(crate) struct Window {
     /// What a cache is told of reads and misses that gets a sample of them only; 0 of others, which count.
     told_reads: Word,
     told_misses: Word,
+    /// Fragments that the crash before this opening has cost; 0 again when no slot was free.
+    pub(crate) crash_cost: Word,
 }
 shared!(Window);
 
@@ -57,8 +62,9 @@ impl Load {
 impl Cache {
     /// What the throttle goes by just now, and the number of its stage, from 0 on.
     pub fn load(&self) -> (Load, usize) {
-        let load = self.lock_planner().load(false);
-        (load, load.stage(&self.geometry.config().throttle.stages))
+        let planner = self.lock_planner();
+        let load = planner.load(false);
+        (load, planner.stage_number(&load))
     }
 }
 
@@ -76,7 +82,18 @@ impl LockedPlanner<'_> {
     /// The stage that holds.
     pub(crate) fn stage(&self) -> Stage {
         let stages = &self.cache.geometry.config().throttle.stages;
-        stages[self.load(true).stage(stages)]
+        let load = self.load(true);
+        if load.slots_free == 0 {
+            // A cache that was shrunk since is full before as many have come in as the crash has cost.
+            self.planner.window.crash_cost.set(0);
+        }
+        stages[self.stage_number(&load)]
+    }
+
+    fn stage_number(&self, load: &Load) -> usize {
+        let is_refilled = load.slots_free == 0
+            || self.cache.counters().populations_done.get() >= self.planner.window.crash_cost.get();
+        if is_refilled { load.stage(&self.cache.geometry.config().throttle.stages) } else { 0 }
     }
 
     /// The window moves on only when a worker looks: `moves`. Who asks otherwise changes nothing.

@@ -111,12 +111,41 @@ impl Cache {
     /// # Errors
     /// If they do not lie in the volume.
     pub fn overlaps_write(&self, volume: usize, offset: u64, bytes: u64) -> Result<bool, RequestError> {
+        self.overlaps(volume, offset, bytes, |_| true)
+    }
+
+    /// As [`overlaps_write`](Self::overlaps_write), of writes that were not answered alone.
+    ///
+    /// # Errors
+    /// If they do not lie in the volume.
+    pub fn overlaps_unanswered_write(
+        &self,
+        volume: usize,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<bool, RequestError> {
+        self.overlaps(volume, offset, bytes, Flight::is_pending)
+    }
+
+    fn overlaps(
+        &self,
+        volume: usize,
+        offset: u64,
+        bytes: u64,
+        counts: impl Fn(&Flight) -> bool,
+    ) -> Result<bool, RequestError> {
         self.geometry.check_request(volume, offset, bytes)?;
         Ok(self.geometry.parts(volume, offset, bytes).any(|part| {
             let (locked, blocks) = (self.lock(part.fragment), part.touched());
             locked.cached().is_some_and(|(_, descriptor)| {
-                let mut touched = self.flights(descriptor).map(|number| self.flight(number).touched());
-                touched.any(|other| other.start < blocks.end && blocks.start < other.end)
+                let mut counted = self
+                    .flights(descriptor)
+                    .map(|number| self.flight(number))
+                    .filter(|flight| counts(flight));
+                counted.any(|flight| {
+                    let other = flight.touched();
+                    other.start < blocks.end && blocks.start < other.end
+                })
             })
         }))
     }

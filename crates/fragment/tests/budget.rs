@@ -132,7 +132,8 @@ fn the_map_is_charged_and_never_refused() {
     config.data_offset = 4096;
     config.cache_bytes += 4096;
     let (cache_id, volume_numbers) = ([9; 16], vec![1]);
-    config.map = Some(MapConfig { cache_id, epoch: 1, volume_numbers, offset: 0, settle_ms: 4 });
+    config.map =
+        Some(MapConfig { cache_id, epoch: 1, volume_numbers, offset: 0, settle_ms: 4, waits_per_mille: 10 });
     let mut host = Host::new(&config);
     host.populate(0, 0);
     for _ in 0..20 {

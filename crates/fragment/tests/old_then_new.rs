@@ -107,10 +107,13 @@ fn a_write_that_would_meet_another_one_is_known() {
     let meets = |host: &Host, block: u64| host.cache.overlaps_write(0, block * BLOCK, 2 * BLOCK).unwrap();
     let token = begin(&host, 2, 3);
     let known = |host: &Host| (0..6).filter(|&block| meets(host, block)).collect::<Vec<_>>();
+    let unanswered = |host: &Host| host.cache.overlaps_unanswered_write(0, 4 * BLOCK, BLOCK).unwrap();
+    assert!(unanswered(&host));
     assert_eq!(known(&host), [1, 2, 3, 4]);
     host.backing[0][2 * BLOCK as usize..5 * BLOCK as usize].fill(1);
     host.cache.write_end(token, Ok(()));
     assert_eq!(known(&host), [1, 2, 3, 4], "its copy is on its way");
+    assert!(!unanswered(&host), "but it was answered");
     host.work();
     assert_eq!(known(&host), []);
     assert!(

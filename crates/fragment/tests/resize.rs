@@ -22,7 +22,8 @@ fn with_map() -> Config {
     config.data_offset = BLOCK;
     config.cache_bytes += BLOCK;
     let (cache_id, volume_numbers) = ([9; 16], vec![1]);
-    config.map = Some(MapConfig { cache_id, epoch: 1, volume_numbers, offset: 0, settle_ms: 4 });
+    config.map =
+        Some(MapConfig { cache_id, epoch: 1, volume_numbers, offset: 0, settle_ms: 4, waits_per_mille: 10 });
     config
 }
 
@@ -147,4 +148,25 @@ fn a_size_that_cannot_be_is_refused() {
         assert!(refused.starts_with("size: "), "{refused}");
     }
     assert_eq!(host.cache.slots_limit(), 4);
+}
+
+/// A cache that was made for more than it has at first grows up to that.
+#[test]
+fn a_cache_begins_with_a_part_of_its_slots() {
+    let mut config = small(4, &[8]);
+    config.slots_limit = 2;
+    let mut host = full(&config, 4);
+    assert_eq!((host.cache.slots_limit(), slots(&host)), (2, vec![0, 1]));
+    assert_eq!((host.cache.load().0.slots, host.cache.load().0.slots_free), (2, 0));
+    host.cache.resize(3 * FRAGMENT).unwrap();
+    let absent = (0..4).find(|fragment| host.cache.location(0, fragment * FRAGMENT).is_none()).unwrap();
+    host.populate(0, absent * FRAGMENT);
+    assert_eq!(slots(&host), [0, 1, 2]);
+    host.cache.resize(FRAGMENT).unwrap();
+    assert_eq!(host.cache.fragments_behind_limit(), 2);
+    until_resized(&mut host);
+    assert_eq!(host.cache.fragments_behind_limit(), 0);
+    config.slots_limit = 5;
+    let refused = config.geometry().unwrap_err().to_string();
+    assert_eq!(refused, "slots_limit: 5 fragments are more than the 4 there is room for; use 4 at most");
 }

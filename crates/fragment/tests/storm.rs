@@ -49,8 +49,14 @@ impl World {
         let fragment = FRAGMENT_BLOCKS * BLOCK;
         let mut config = Config::new(2 * fragment + MAP, &[FRAGMENTS * fragment]);
         config.data_offset = MAP;
-        config.map =
-            Some(MapConfig { cache_id: [1; 16], epoch: 1, volume_numbers: vec![1], offset: 0, settle_ms: 4 });
+        config.map = Some(MapConfig {
+            cache_id: [1; 16],
+            epoch: 1,
+            volume_numbers: vec![1],
+            offset: 0,
+            settle_ms: 4,
+            waits_per_mille: 10,
+        });
         config.fragment_bytes = fragment;
         config.copy_bytes = 32 * BLOCK;
         config.flights = 16;

@@ -91,18 +91,20 @@ impl<'s> Queue<'s> {
         Self { done, by_length }
     }
 
-    /// Where it says when the command is complete that came a queue's length before the one with this number;
-    /// to be replaced by when this one is.
+    /// A place that is free at `now` for the command with this number, or the one that is free first: when
+    /// its command is complete, to be replaced by when this one is. Commands need not be complete in the
+    /// order they came in, and hold a place until they are.
     #[inline]
-    pub(crate) fn place(&self, number: u64) -> usize {
-        self.by_length.remainder_of_count(number) as usize
+    pub(crate) fn place(&self, number: u64, now: u64) -> usize {
+        // The oldest, as a rule, has been complete for long.
+        let oldest = self.by_length.remainder_of_count(number) as usize;
+        if self.done[oldest] <= now { oldest } else { self.first_free() }
     }
 
-    /// When the command is complete that came a queue's length before this one; to be replaced by when this
-    /// one is.
-    #[inline]
-    pub(crate) fn of_command(&mut self, number: u64) -> &mut u64 {
-        &mut self.done[self.place(number)]
+    #[cold]
+    fn first_free(&self) -> usize {
+        let first = self.done.iter().enumerate().min_by_key(|(_, done)| **done);
+        first.map_or(0, |(place, _)| place)
     }
 
     /// All of them were complete when time begins.

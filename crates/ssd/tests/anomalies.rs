@@ -132,9 +132,16 @@ fn a_host_that_takes_care_makes_good_what_it_can_and_knows_of_the_rest() {
         match anomaly {
             Anomaly::Reordered => assert_eq!((costs.made_good, missed, costs.dead), (0, 0, 0), "{costs:?}"),
             // What was acknowledged is in the place that was not being written.
-            Anomaly::Shorn | Anomaly::BitCorruption => {
-                assert!(costs.made_good > 100, "{anomaly:?}: {costs:?}");
-                assert_eq!((missed, costs.dead), (0, 0), "{anomaly:?}: {costs:?}");
+            Anomaly::Shorn => {
+                assert!(costs.made_good > 100, "{costs:?}");
+                assert_eq!((missed, costs.dead), (0, 0), "{costs:?}");
+            }
+            // Unless collection was moving it as well, for a second time since the journal named a place:
+            // which of its copies is the good one the drive cannot tell, but damage shows.
+            Anomaly::BitCorruption => {
+                assert!(costs.made_good > 100, "{costs:?}");
+                assert!(costs.missed_by_damage <= costs.made_good / 100, "{costs:?}");
+                assert_eq!((costs.missed_by_log, costs.dead), (0, 0), "{costs:?}");
             }
             // No checksum tells an old version from the newest.
             Anomaly::Lost => {

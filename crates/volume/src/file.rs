@@ -41,6 +41,11 @@ impl VolumeFile {
         self.inner.len()
     }
 
+    /// Bytes of a page of the tier, in which a file is cached and brought to disk.
+    pub fn page_size(&self) -> u64 {
+        self.inner.page_size
+    }
+
     /// Whether the file has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -169,6 +174,16 @@ impl VolumeFile {
     /// As for writing and syncing.
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         self.local.discard(&self.inner, offset, len)
+    }
+
+    /// Gives up the whole pages in a range: what is read there until they are written anew may be what they
+    /// held last, or what they held at any time before. The disk is not touched, so this is cheap where
+    /// [`Self::discard`] is not. It waits for no device, and after a crash the pages may hold the same.
+    ///
+    /// # Errors
+    /// As for writing.
+    pub fn abandon(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        self.local.abandon(&self.inner, offset, len)
     }
 
     /// Gives up the lost page at `offset`: goes on without what it held. Its place then has a page that no

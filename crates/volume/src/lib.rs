@@ -65,6 +65,8 @@ mod give_up;
 
 mod truncate;
 
+mod abandon;
+
 mod jobs;
 
 mod quiesce;
@@ -81,8 +83,11 @@ mod record;
 
 mod file;
 
+mod block_device;
+
 mod volume;
 
+pub use block_device::BlockDevice;
 pub use config::{AttachOptions, GUARD_NAME_BYTES, HeaderGuard, VolumeConfig};
 pub use error::{VolumeError, VolumeErrorKind};
 pub use file::VolumeFile;

@@ -42,6 +42,13 @@ fn is_read_only(error: &VolumeError) -> bool {
     error.kind() == VolumeErrorKind::ReadOnly && !planted::is(Bug::ReadOnlyCloseFails)
 }
 
+/// Pages that are newer than their disk copies; about so many where the tier is not quiesced.
+pub(crate) fn dirty_pages(host: &TierHost) -> u64 {
+    let mut cursor = DrainCursor::default();
+    let batch = || host.tier.drain_batch(&mut cursor, DRAIN_PAGES).len() as u64;
+    std::iter::repeat_with(batch).take_while(|pages| *pages > 0).sum()
+}
+
 impl Local {
     /// Acts on a failure that the tier has latched (invariant 11).
     pub(crate) fn handle_failure(&self, host: &TierHost) {
@@ -153,13 +160,23 @@ impl Local {
     /// not say whether it has them, when all others are on disk and synced: no file of theirs may be called
     /// current.
     pub(crate) fn drain_pages(&self, host: &TierHost) -> Result<(), VolumeError> {
+        self.drain_pages_while(host, &mut |_| true).map(drop)
+    }
+
+    /// As [`Self::drain_pages`], until `go_on`, which is told how many pages were had, says no: then what was
+    /// begun is on disk and synced. Whether all was.
+    fn drain_pages_while(
+        &self,
+        host: &TierHost,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool, VolumeError> {
         let mut cursor = DrainCursor::default();
         let mut drained: Vec<DirtyPage> = Vec::new();
         let mut lost = None;
-        loop {
+        let complete = loop {
             let mut pages = host.tier.drain_batch(&mut cursor, DRAIN_PAGES);
             if pages.is_empty() {
-                break;
+                break true;
             }
             pages.sort_unstable_by_key(|page| page.id);
             let (bytes, found) = self.read_dirty(host, &pages, &mut lost);
@@ -177,14 +194,17 @@ impl Local {
             }
             let had = pages.into_iter().zip(found).filter(|(_, found)| *found != Newest::Nowhere);
             drained.extend(had.map(|(page, _)| page));
-        }
+            if !go_on(drained.len() as u64) {
+                break false;
+            }
+        };
         if !planted::is(Bug::DrainMarksUnsynced) {
             self.sync_staged_out(host)?;
         }
         host.tier.mark_clean(&drained);
         match lost {
             Some(error) if !planted::is(Bug::LostCountsAsDrained) => Err(error),
-            _ => Ok(()),
+            _ => Ok(complete),
         }
     }
 
@@ -404,7 +424,7 @@ impl Local {
 
     /// After what the volume was quiesced for: it goes on if that is done, or was not begun because a page
     /// could not be read; else it is read-only.
-    pub(crate) fn end_quiescing(&self, outcome: &Result<(), VolumeError>) {
+    pub(crate) fn end_quiescing<T>(&self, outcome: &Result<T, VolumeError>) {
         match outcome {
             Err(error) if !error.is_of_unread_pages() || planted::is(Bug::LostEndsWriting) => {
                 self.health.change(&[Mode::Quiescing], Mode::ReadOnly, &error.to_string())
@@ -500,8 +520,9 @@ impl Local {
         ))
     }
 
-    /// See [`crate::Volume::drain`].
-    pub(crate) fn drain(&self) -> Result<(), VolumeError> {
+    /// See [`crate::Volume::drain_while`].
+    pub(crate) fn drain(&self, mut go_on: impl FnMut(u64, u64) -> bool) -> Result<bool, VolumeError> {
+        let mut complete = true;
         let mut registry = lock(&self.registry);
         // Also where the tier was given up: after a failed sync of the disk nothing is acknowledged any more.
         self.health.route("drain", "the volume")?;
@@ -511,16 +532,18 @@ impl Local {
             let host = &*host;
             if self.begin_quiescing(host, "drain")? {
                 let gate = exclusive(&host.disk_gate);
-                let drained = self.drain_pages(host);
+                let total = dirty_pages(host);
+                let drained = self.drain_pages_while(host, &mut |done| go_on(done, total));
                 drop(gate);
                 host.tier.end_drain();
                 host.resume_admission();
                 self.end_quiescing(&drained);
                 self.signal.made_progress();
-                drained?;
+                complete = drained?;
             }
         }
-        self.all_files().iter().try_for_each(|file| self.flush_direct(file))
+        self.all_files().iter().try_for_each(|file| self.flush_direct(file))?;
+        Ok(complete)
     }
 
     /// See [`crate::Volume::close`] and [`crate::Volume::close_drained`].

@@ -1,6 +1,6 @@
 //! Reading: from staging memory, from flash, or from disk, whichever holds the newest version (invariant 2).
 
-use mezzanine_device::{DeviceError, Request};
+use mezzanine_device::{DeviceError, Request, Run, runs};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{FlashPage, Lookup, NoRoom, PageId, StageIn, StageKind, SyncState, Token};
 
@@ -28,13 +28,11 @@ enum Source {
     Disk(Token),
 }
 
-/// A run of pages that one device request covers: pages `first..end` of the batch from `offset` of the
-/// device.
-struct Run {
-    first: usize,
-    end: usize,
-    offset: u64,
-    from_flash: bool,
+/// The device of a run of pages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum On {
+    Flash,
+    Disk,
 }
 
 /// What became of the runs of a batch.
@@ -307,15 +305,15 @@ impl Local {
     ) -> Result<(), VolumeError> {
         let size = host.page_size();
         let id = |index: usize| PageId::volume(u64::from(file.number), block + index as u64);
-        let sources: Vec<Source> = buf
-            .chunks_exact_mut(size)
-            .enumerate()
-            .map(|(index, page)| match host.tier.lookup(&id(index), page) {
+        let mut sources = Vec::with_capacity(buf.len() / size);
+        let pages = buf.chunks_exact_mut(size).enumerate().map(|(index, page)| (id(index), page));
+        host.tier.lookup_each(pages, |found| {
+            sources.push(match found {
                 Lookup::Memory => Source::Memory,
                 Lookup::Flash(page) => Source::Flash(page),
                 Lookup::Miss(token) => Source::Disk(token),
-            })
-            .collect();
+            });
+        });
         let noted = file.on_disk();
         let found = self.read_runs(host, file, block, buf, &sources, &noted)?;
         let mut results = found.flash.into_iter();
@@ -380,9 +378,9 @@ impl Local {
         let mut consumed = 0;
         for run in &runs {
             let (_, after) = rest.split_at_mut((run.first - consumed) * size);
-            let (mine, after) = after.split_at_mut((run.end - run.first) * size);
+            let (mine, after) = after.split_at_mut(run.pieces() * size);
             (rest, consumed) = (after, run.end);
-            if run.from_flash {
+            if run.source == On::Flash {
                 flash.push(Request::Read { offset: run.offset, buf: mine });
                 continue;
             }
@@ -398,7 +396,7 @@ impl Local {
         count(&self.counters().flash_reads, flash.len() as u64);
         let results = if flash.is_empty() { Vec::new() } else { host.flash.run(&mut flash) };
         let mut by_page = Vec::with_capacity(sources.len());
-        for (run, result) in runs.iter().filter(|run| run.from_flash).zip(results) {
+        for (run, result) in runs.iter().filter(|run| run.source == On::Flash).zip(results) {
             let pages = &mut buf[run.first * size..run.end * size];
             self.judge_run(host, run, result, pages, &mut by_page);
         }
@@ -436,14 +434,14 @@ impl Local {
     fn judge_run(
         &self,
         host: &TierHost,
-        run: &Run,
+        run: &Run<On>,
         result: Result<(), DeviceError>,
         pages: &mut [u8],
         by_page: &mut Vec<Result<(), DeviceError>>,
     ) {
         let size = host.page_size();
         match result {
-            Err(error) if run.end - run.first == 1 => by_page.push(Err(error)),
+            Err(error) if run.pieces() == 1 => by_page.push(Err(error)),
             Err(_) if !planted::is(Bug::RunFailsItsPages) => {
                 for (index, page) in pages.chunks_exact_mut(size).enumerate() {
                     count(&self.counters().flash_reads, 1);
@@ -456,24 +454,13 @@ impl Local {
 }
 
 /// Pages that lie side by side on their device become one request.
-fn runs_of(sources: &[Source], block: u64, size: u64) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for (index, source) in sources.iter().enumerate() {
-        let (offset, from_flash) = match source {
-            Source::Memory => continue,
-            Source::Flash(page) => (page.offset, true),
-            Source::Disk(_) => ((block + index as u64) * size, false),
-        };
-        if let Some(run) = runs.last_mut() {
-            let next = run.offset + (run.end - run.first) as u64 * size;
-            if run.end == index && run.from_flash == from_flash && next == offset {
-                run.end += 1;
-                continue;
-            }
-        }
-        runs.push(Run { first: index, end: index + 1, offset, from_flash });
-    }
-    runs
+fn runs_of(sources: &[Source], block: u64, size: u64) -> Vec<Run<On>> {
+    let places = sources.iter().enumerate().map(|(index, source)| match source {
+        Source::Memory => None,
+        Source::Flash(page) => Some((On::Flash, page.offset)),
+        Source::Disk(_) => Some((On::Disk, (block + index as u64) * size)),
+    });
+    runs(places, size)
 }
 
 /// The error of a read of a file's disk. Under a guard the disk's own bytes are not needed, and what is

@@ -32,8 +32,12 @@ impl Workers for RecoveryThreads {
         self.0
     }
 
+    fn count_for(&self, records: usize) -> usize {
+        self.0.min(1 + records / RECORDS_PER_THREAD)
+    }
+
     fn run(&self, records: usize, work: &(dyn Fn() + Sync), meanwhile: &mut dyn FnMut()) {
-        let others = (self.0 - 1).min(records / RECORDS_PER_THREAD);
+        let others = self.count_for(records) - 1;
         thread::share("mezzanine-recovery", others, work, meanwhile);
     }
 }

@@ -18,6 +18,7 @@ use crate::forget::Forgotten;
 use crate::health::Mode;
 use crate::open::open_tier;
 use crate::pacing::WINDOW;
+use crate::quiesce::dirty_pages;
 use crate::registry::{OpenReport, Registry};
 use crate::replace::ReplaceOptions;
 use crate::resize::ResizeProgress;
@@ -197,9 +198,21 @@ impl Volume {
     /// The failure of a read or write; the volume is read-only then, and the tier still holds what was not
     /// written.
     pub fn drain(&self) -> Result<(), VolumeError> {
-        self.local.drain()?;
-        self.local.recording.mark(Op::Checkpoint, None);
-        Ok(())
+        self.drain_while(|_, _| true).map(drop)
+    }
+
+    /// As [`Self::drain`], as long as `go_on` says so, which is told after every few hundred pages how many
+    /// were written, and of how many. Returns whether all were; if not, those that were are no longer newer
+    /// than their disk copies, and the tier has the others as before.
+    ///
+    /// # Errors
+    /// As [`Self::drain`].
+    pub fn drain_while(&self, go_on: impl FnMut(u64, u64) -> bool) -> Result<bool, VolumeError> {
+        let complete = self.local.drain(go_on)?;
+        if complete {
+            self.local.recording.mark(Op::Checkpoint, None);
+        }
+        Ok(complete)
     }
 
     /// Records from now on every page that is read or written through the volume, every sync, and every
@@ -388,6 +401,12 @@ impl Volume {
             Some((self.local.file(id.file() as u32)?.path.clone(), id.block().saturating_mul(size)))
         };
         host.tier.lost().into_iter().filter_map(of).collect()
+    }
+
+    /// Pages that flash or memory alone has in their newest version, for people: others come and go while
+    /// they are counted, which takes a look at each frame.
+    pub fn newer_than_disk(&self) -> u64 {
+        self.local.tier_in_use().map_or(0, |host| dirty_pages(&host))
     }
 
     /// How much of the last fraction of a second the disks were busy with what readers and writers waited

@@ -18,7 +18,7 @@ use mezzanine_device::{AlignedBuf, Device, DeviceError, DeviceErrorKind};
 use rustix::fs::OFlags;
 
 use super::FuseOptions;
-use super::gate::Gate;
+use crate::gate::Gate;
 use crate::zeroes::write_zeroes;
 
 /// Largest write that the kernel is told of, in bytes.

@@ -17,8 +17,6 @@
 
 mod file;
 
-mod gate;
-
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,8 +30,8 @@ use mezzanine_device::{Device, DeviceError};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
+use crate::gate::Gate;
 use file::File;
-use gate::Gate;
 
 /// How long the end waits for the threads of a file that was unmounted.
 const END_WITHIN: Duration = Duration::from_secs(10);

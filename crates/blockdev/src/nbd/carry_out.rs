@@ -5,7 +5,7 @@ use mezzanine_device::{AlignedBuf, Device, DeviceError, DeviceErrorKind};
 use super::export::Export;
 use super::request::Command;
 use super::wire::{BASE_ALLOCATION_ID, ErrorNumber, STATE_HOLE, STATE_ZERO};
-use crate::zeroes::{PIECE_BYTES, pieces, write_zeroes};
+use crate::zeroes::{PIECE_BYTES, give_up, pieces, write_zeroes};
 
 /// Ranges of one answer about allocation, at most.
 const EXTENTS_MAX: usize = 1024;
@@ -76,11 +76,7 @@ pub(super) fn carry_out(
             flush_if(device, durable)?;
         }
         Command::Trim { offset, len, durable } => {
-            match device.discard(offset, u64::from(len)) {
-                // A client gives up the range, and need not be told that it still takes space.
-                Err(error) if error.kind() == DeviceErrorKind::Unsupported => {}
-                discarded => discarded?,
-            }
+            give_up(device, offset, u64::from(len))?;
             flush_if(device, durable)?;
         }
         Command::Cache { offset, len } => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mezzanine_cached::{Health, Served, Settings, Survival};
 use mezzanine_device::{Device, MemoryDevice, Request};
 
-use crate::held::{Shared, Sticky, Stubborn, wait};
+use crate::held::{IfItFails, Shared, Sticky, Stubborn, wait};
 use crate::life::{self, BLOCK, Devices, FRAGMENT, FRAGMENTS, Opened, VOLUMES};
 
 struct Held {
@@ -35,6 +35,12 @@ impl Held {
 
     fn open(&self, number: u64, is_vouched: bool) -> Opened {
         life::open(&self.devices, number, |_| is_vouched, |_| Box::new(Shared(Arc::clone(&self.voucher))))
+    }
+
+    /// Has nobody wait any more.
+    fn let_go(&self) {
+        self.voucher.refuses.store(false, SeqCst);
+        self.flash.hold(false);
     }
 
     /// Has these fragments, each of a volume, in the cache, and settled.
@@ -69,6 +75,7 @@ fn a_cache_device_that_hangs_holds_a_write_up_once_and_only_until_its_map_is_voi
     flash.hold(true);
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _failed = IfItFails(|| held.let_go());
         let begun = Instant::now();
         scope.spawn(|| {
             device.write_at(&[7; BLOCK as usize], 0).unwrap();
@@ -110,6 +117,7 @@ fn what_waits_in_vain_when_the_cache_is_closed_fails_and_was_not_sent() {
     flash.hold(true);
     let far = 10 * FRAGMENT;
     thread::scope(|scope| {
+        let _failed = IfItFails(|| held.let_go());
         let opened = &opened;
         let one = scope.spawn(|| opened.volumes[0].write_at(&[7; BLOCK as usize], 0));
         let discard = scope.spawn(|| opened.volumes[0].discard(BLOCK, BLOCK));

@@ -51,6 +51,18 @@ impl Device for Sticky {
     }
 }
 
+/// Lets go of what a test holds when it fails, before anybody waits for its threads: they would never end,
+/// and nobody would hear of the failure. To be made where the threads are begun.
+pub(crate) struct IfItFails<F: Fn()>(pub(crate) F);
+
+impl<F: Fn()> Drop for IfItFails<F> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            (self.0)();
+        }
+    }
+}
+
 /// Refuses until it is told not to.
 #[derive(Default)]
 pub(crate) struct Stubborn {

@@ -1,15 +1,16 @@
 //! One life of a host: a cache is opened as the superblock and the voucher say, and worked on by threads.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use mezzanine_cached::{
-    BlockCache, CachedVolume, Opening, ReadMap, Settings, Voucher, opening_of, read_superblocks, set_opening,
-    write_superblock,
+    BlockCache, CachedVolume, Opening, ReadMap, Resized, Settings, Voucher, make_room, opening_of,
+    read_superblocks, set_opening, write_superblock,
 };
 use mezzanine_device::{Device, Request};
 use mezzanine_fragment::format::Superblock;
-use mezzanine_fragment::{Recovered, Stage};
+use mezzanine_fragment::{Recovered, Stage, WAITS_PER_MILLE, WAITS_PER_MILLE_MAX};
 use mezzanine_ground::random::Random;
 
 pub(crate) const BLOCK: u64 = 4096;
@@ -35,6 +36,7 @@ pub(crate) struct Opened {
     pub(crate) opening: Opening,
     /// What was before was vouched for.
     pub(crate) was_vouched: bool,
+    pub(crate) superblock: Mutex<Superblock>,
 }
 
 pub(crate) fn cache_bytes() -> u64 {
@@ -74,11 +76,14 @@ pub(crate) fn open(
     config.population_workers = 3;
     config.throttle.stages =
         [8, 8, 8].map(|workers| Stage { workers, miss_percent: 0, free_percent: 0, period_ms: 1 });
-    config.map.as_mut().unwrap().settle_ms = SETTLE_MS;
+    let map = config.map.as_mut().unwrap();
+    map.settle_ms = SETTLE_MS;
+    // What is written to all the time is held unstable, and is not there after a crash: not in every life.
+    map.waits_per_mille = if number % 3 == 0 { WAITS_PER_MILLE } else { WAITS_PER_MILLE_MAX };
     let map = ReadMap::read(config.geometry().unwrap(), &*devices.flash).unwrap();
     let found = map.found();
     for (volume, disk) in devices.disks.iter().enumerate() {
-        let within = std::time::Duration::from_secs(5);
+        let within = Duration::from_secs(5);
         let sampled = map.compare_some(volume, &*devices.flash, &**disk, (number, 50), within).unwrap();
         assert_eq!((sampled.differing, sampled.first), (0, None), "life {number}, volume {volume}");
     }
@@ -89,7 +94,7 @@ pub(crate) fn open(
     let flash = Arc::clone(&devices.flash);
     let cache = BlockCache::recover(map, flash, backing, devices.settings.clone(), Some(voucher)).unwrap();
     let volumes = (0..VOLUMES).map(|volume| cache.volume(volume).unwrap()).collect();
-    Opened { cache, volumes, found, opening, was_vouched }
+    Opened { cache, volumes, found, opening, was_vouched, superblock: Mutex::new(superblock) }
 }
 
 pub(crate) fn index(volume: usize, block: u64) -> usize {
@@ -164,9 +169,26 @@ impl Opened {
             }
             blocks.for_each(|block| model.ended[index(volume, block)].store(version, SeqCst));
             if random.chance(1, 8) {
-                std::thread::sleep(std::time::Duration::from_micros(200));
+                std::thread::sleep(Duration::from_micros(200));
             }
         }
+    }
+
+    /// Has the cache use so many slots, as a program does it. What the superblock says then is not known if
+    /// that fails.
+    pub(crate) fn resize(
+        &self,
+        devices: &Devices,
+        slots: u64,
+        within: Duration,
+    ) -> Result<Resized, Box<dyn std::error::Error>> {
+        let mut superblock = self.superblock.lock().unwrap();
+        let bytes = superblock.layout.end_of(slots);
+        let resized = superblock.resized(bytes)?;
+        make_room(&*devices.flash, bytes)?;
+        write_superblock(&*devices.flash, &resized, 0)?;
+        *superblock = resized;
+        Ok(self.cache.resize(slots as u32, within, |_| true)?)
     }
 
     /// Reads until it is told to stop, or a request fails.

@@ -10,7 +10,7 @@ use std::{env, thread};
 use mezzanine_cached::{Settings, Survival};
 use mezzanine_device::{Device, MemoryDevice};
 
-use crate::held::{Shared, Sticky, Stubborn, wait};
+use crate::held::{IfItFails, Shared, Sticky, Stubborn, wait};
 use crate::life::{self, BLOCK, Devices, FRAGMENT, FRAGMENTS, VOLUMES};
 
 const STOPPED: &str = "MEZZANINE_STOPPED";
@@ -39,6 +39,7 @@ fn a_process_that_is_stopped_while_a_write_waits() {
     });
     flash.hold(true);
     thread::scope(|scope| {
+        let _failed = IfItFails(|| flash.hold(false));
         scope.spawn(|| opened.volumes[0].write_at(&[7; BLOCK as usize], 0).unwrap());
         wait("a write that waits", || opened.cache.statistics().writes_waiting == 1);
         println!("\nwaiting");

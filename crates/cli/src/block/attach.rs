@@ -1,4 +1,4 @@
-//! `mezz block attach`: volumes with their cache over NBD, in the foreground.
+//! `mezz block attach`: volumes with their cache over NBD or as block devices, in the foreground.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,23 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use mezzanine_blockdev::fuse::{FuseFile, FuseOptions};
 use mezzanine_blockdev::nbd::{Export, UnixSocket};
 use mezzanine_cached::{BlockCache, FileVoucher, Settings, Voucher};
-use mezzanine_device::{Device, DeviceError};
-use mezzanine_fragment::{WORKERS_MAX, WriteMode};
+use mezzanine_device::Device;
+use mezzanine_fragment::{WAITS_PER_MILLE, WAITS_PER_MILLE_MAX, WORKERS_MAX, WriteMode};
 
 use super::cache_device::CacheDevice;
 use super::control::Answer;
 use super::detach::{close, end, tidy};
 use super::devices::{self, Named};
 use super::folders;
+use super::local::{self, Prepared};
 use super::metrics::Metrics;
 use super::notify;
 use super::open::{self, Opened, Volume};
+use super::page::{self, Pages};
 use super::registry::{self, Attached};
 use super::report::VolumeReport;
-use super::served::{Attachment, CacheFacts};
+use super::served::{Attachment, CacheFacts, Engine};
 use super::verbs;
 use crate::failure::{Failure, chain};
 use crate::nbd::{Counts, ListenArgs};
@@ -33,6 +34,7 @@ use crate::size::Size;
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz block attach /dev/nvme1n1 --backing /dev/sdb --socket /run/sdb.sock
   mezz block attach /dev/nvme1n1 --backing data=/dev/sdb --backing log=/dev/sdc --socket /run/cached.sock
+  mezz block attach /dev/nvme1n1 --backing /dev/sdb --ublk
   mezz block attach --without-cache --backing /dev/sdb --socket /run/sdb.sock
 
 Each volume is an export of its name; clients that name none get the first one. After an orderly end the cache goes on with what it had, and after a crash with all of it that was not written to in the \
@@ -45,8 +47,14 @@ not lie on the cache device.
 With --without-cache the volumes are served as they are, at their own speed. What a cache device has of them is out of date from the first write \
 on, which it may not notice: give --accept-changes when it is attached again.
 
-SIGINT, SIGTERM or `mezz block detach` end it: what is under way is finished, and what was written is durable.";
+SIGINT, SIGTERM or `mezz block detach` end it: what is under way is finished, and what was written is durable.
 
+A cache device of the page engine is found to be one, and has none of the options of population, budgets and admission. All volumes whose newest pages it \
+has must be named. In mode durable what clients have flushed survives `kill -9` and a loss of power on the cache device alone; --without-cache, and a cache of \
+fragments, refuse such a volume.";
+
+/// The default of `--settle`.
+const SETTLE: Duration = Duration::from_secs(30);
 /// How often it is looked whether the end has come.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long a signal gives the copies that are on their way.
@@ -69,12 +77,12 @@ pub(crate) struct AttachArgs {
     pub(super) backing: Vec<Named>,
 
     #[command(flatten)]
-    listen: ListenArgs,
+    pub(super) listen: ListenArgs,
 
     /// Show the volume as a file here, through FUSE: over an empty file, or one that is made and goes with
     /// it. For one volume alone; needs /dev/fuse, and fusermount3 where this user is not root.
     #[arg(long, value_name = "PATH", group = "where")]
-    fuse: Option<PathBuf>,
+    pub(super) fuse: Option<PathBuf>,
 
     /// Where to make the control socket (default: the socket's path and .control; with --listen alone, in the
     /// folder that `mezz block list` looks at).
@@ -120,6 +128,12 @@ pub(crate) struct AttachArgs {
         value_parser = settle)]
     pub(super) settle: Duration,
 
+    /// Of 1,000 writes, so many may wait for the cache device. While more do, what is written to regularly is
+    /// given up to a crash instead; 1000: never.
+    #[arg(long, value_name = "N", default_value_t = WAITS_PER_MILLE, conflicts_with = "without_cache",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(WAITS_PER_MILLE_MAX)))]
+    pub(super) waits_per_mille: u32,
+
     /// Answer Prometheus at this address, with /metrics. Anybody who reaches it may read what is counted.
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
@@ -145,6 +159,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
             .next("name one volume, or serve them at a --socket"));
     }
     let encryption = args.listen.encryption()?;
+    local::refuse(args)?;
     end_on_signals();
     // The kernel may be a client of ours: what it needs to free memory must not wait for memory. Only root
     // may say so, and nothing else depends on it.
@@ -160,87 +175,55 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     })?;
     // Before anything is changed.
     let metrics = args.metrics.map(Metrics::bind).transpose()?;
-    let (volumes, cache, begins) = match &args.cache {
-        Some(path) => {
-            let Opened { volumes, cache: mut device, map, begins } = open::open(args, path)?;
-            let (voucher, unvouched) = vouch(&device);
-            if let Err(failure) = device.note_in_use(&volumes) {
-                // What vouches for this opening stays if the cache device may name it.
-                match device.note_nothing_done() {
-                    Ok(()) => tidy(Some(device.opening)),
-                    Err(_) => output::note(
-                        "whether the cache device says that it is in use is not known; nothing was changed otherwise",
-                    ),
-                }
-                return Err(failure);
-            }
-            let cache = start(args, map, &volumes, &mut device, voucher)?;
-            output::note(&format!("{}: the cache begins with {begins}", path.display()));
-            (volumes, Some((cache, device)), Some((begins, unvouched)))
+    let begun = match &args.cache {
+        Some(path) if page::is_here(path)? => {
+            refuse_options_of_fragments(args)?;
+            let pages = Pages::open(path, &args.backing)?;
+            pages.note();
+            Begun::Pages(pages)
         }
+        Some(path) => begin(args, path)?,
         None => {
             output::note(
                 "without a cache: what a cache device has of these volumes is out of date from now on",
             );
-            (open::uncached(args)?, None, None)
+            Begun::Nothing(open::uncached(args)?)
         }
     };
     let counts = Arc::new(Counts::default());
-    let exports = exports(&volumes, cache.as_ref().map(|(cache, _)| cache));
-    let shown = exports.first().map(|(export, _)| export.clone());
-    let serve = || {
-        let fuse =
-            args.fuse.as_ref().zip(shown).map(|(path, export)| show(path, export, &counts)).transpose()?;
-        Ok((args.listen.serve(exports, encryption, &counts)?, fuse))
-    };
-    let (server, fuse) = match serve() {
-        Ok(serving) => serving,
-        Err(failure) => {
-            // Nobody has been let in.
-            if let Some((running, device)) = cache {
-                close(&running, device, &volumes, SIGNAL_WITHIN, |_| true);
-            }
-            return Err(failure);
-        }
-    };
+    let exports = begun.exports();
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let attached = Attached {
         process: std::process::id(),
         cache: args.cache.as_deref().map(absolute),
         control: absolute(&control),
     };
-    let registered = match attached.register() {
-        Ok(registered) => registered,
+    let serve = || {
+        // It goes on answering while everything ends.
+        let listener = socket.listener().try_clone().map_err(|error| {
+            Failure::refused(control.display(), error).next("raise the limit of open files of this user")
+        })?;
+        let prepared = Prepared::new(args, &begun.named(), &exports, &counts)?;
+        let server = args.listen.serve(exports, encryption, &counts)?;
+        let registered = attached.register()?;
+        // Last, as users of what is taken over get errors if it is taken away again.
+        Ok((server, prepared.show()?, registered, listener))
+    };
+    let (server, local, registered, listener) = match serve() {
+        Ok(serving) => serving,
         Err(failure) => {
-            let _ = server.shutdown();
-            drop(fuse);
-            if let Some((running, device)) = cache {
-                close(&running, device, &volumes, SIGNAL_WITHIN, |_| true);
-            }
+            begun.give_up();
             return Err(failure);
         }
     };
-    let (cache, device) = cache.map_or((None, None), |(cache, device)| (Some(cache), Some(device)));
-    let facts = device.as_ref().zip(begins).map(|(device, (begins, unvouched))| CacheFacts {
-        path: device.path.display().to_string(),
-        cache_id: hex::encode(device.superblock.cache_id),
-        epoch: device.superblock.epoch,
-        begins,
-        unvouched,
-    });
-    let reports = volumes.iter().map(|volume| VolumeReport {
-        number: volume.number,
-        name: volume.named.name.clone(),
-        backing: volume.named.path.display().to_string(),
-        bytes: volume.device.len(),
-        counters: Default::default(),
-    });
-    let attachment = Attachment::new(cache.zip(facts), reports.collect(), (server, fuse), counts);
-    // It goes on answering while everything ends.
-    let listener = socket.listener().try_clone().map_err(|error| {
-        Failure::refused(control.display(), error).next("raise the limit of open files of this user")
-    })?;
-    let answering = attachment.listen(listener, metrics)?;
+    let reports = begun.volume_reports(&local.block_devices());
+    let (engine, device, volumes) = begun.into_parts();
+    let attachment = Attachment::new(engine, device, reports, (server, local), counts);
+    let answering = match attachment.listen(listener, metrics) {
+        // As in a crash, so that users of block devices wait for the next server.
+        Err(failure) if args.listen.ublk => failure.end(),
+        answering => answering?,
+    };
     notify::tell("READY=1");
     while !attachment.ending.is_wanted() {
         if IS_INTERRUPTED.load(Ordering::Acquire) {
@@ -250,7 +233,7 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     }
     notify::tell("STOPPING=1");
     drop(registered);
-    let ended = end(&attachment, device, &volumes);
+    let ended = end(&attachment, &volumes);
     let answer = match &ended {
         Ok(detached) => Answer::Done { result: serde_json::to_value(detached).unwrap_or_default() },
         Err(failure) => failure.again().into(),
@@ -261,6 +244,137 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     let _ = answering.join();
     ended?;
     if json { output::json(&report) } else { output::print(&super::text::status(&report)) }
+}
+
+/// What was opened, before anybody is let in.
+enum Begun {
+    Nothing(Vec<Volume>),
+    Fragments(Box<Fragments>),
+    Pages(Pages),
+}
+
+/// The fragment engine with its volumes.
+struct Fragments {
+    running: BlockCache,
+    device: CacheDevice,
+    volumes: Vec<Volume>,
+    begins: String,
+    unvouched: Option<String>,
+}
+
+impl Begun {
+    fn exports(&self) -> Vec<(Export, String)> {
+        match self {
+            Self::Nothing(volumes) => exports(volumes, None),
+            Self::Fragments(fragments) => exports(&fragments.volumes, Some(&fragments.running)),
+            Self::Pages(pages) => pages.exports(),
+        }
+    }
+
+    /// The volumes as they are named, in the order of the exports.
+    fn named(&self) -> Vec<&Named> {
+        match self {
+            Self::Nothing(volumes) => volumes.iter().map(|volume| &volume.named).collect(),
+            Self::Fragments(fragments) => fragments.volumes.iter().map(|volume| &volume.named).collect(),
+            Self::Pages(pages) => pages.named().collect(),
+        }
+    }
+
+    /// What does not change of the volumes, with the block devices that the kernel has of them, if any.
+    fn volume_reports(&self, block_devices: &[PathBuf]) -> Vec<VolumeReport> {
+        let of = |volume: &Volume| (volume.number, volume.device.len());
+        let numbers_and_bytes: Vec<_> = match self {
+            Self::Nothing(volumes) => volumes.iter().map(of).collect(),
+            Self::Fragments(fragments) => fragments.volumes.iter().map(of).collect(),
+            Self::Pages(pages) => pages.bytes().enumerate().collect(),
+        };
+        let of = |(place, (named, (number, bytes))): (usize, (&Named, (usize, u64)))| VolumeReport {
+            number,
+            name: named.name.clone(),
+            backing: named.path.display().to_string(),
+            block_device: block_devices.get(place).map(|path| path.display().to_string()),
+            bytes,
+            counters: Default::default(),
+        };
+        self.named().into_iter().zip(numbers_and_bytes).enumerate().map(of).collect()
+    }
+
+    /// Ends it in good order where nobody has been let in.
+    fn give_up(self) {
+        match self {
+            Self::Nothing(_) => {}
+            Self::Fragments(fragments) => {
+                let Fragments { running, device, volumes, .. } = *fragments;
+                close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
+            }
+            Self::Pages(pages) => {
+                if let Err(failure) = pages.close(false, |_, _| true) {
+                    output::note(&failure.to_string());
+                }
+            }
+        }
+    }
+
+    /// What is served, and what the end needs besides.
+    fn into_parts(self) -> (Engine, Option<CacheDevice>, Vec<Volume>) {
+        match self {
+            Self::Nothing(volumes) => (Engine::Nothing, None, volumes),
+            Self::Fragments(fragments) => {
+                let Fragments { running, device, volumes, begins, unvouched } = *fragments;
+                let facts = CacheFacts {
+                    path: device.path.display().to_string(),
+                    cache_id: hex::encode(device.superblock.cache_id),
+                    epoch: device.superblock.epoch,
+                    begins,
+                    unvouched,
+                };
+                (Engine::Fragments(running, facts), Some(device), volumes)
+            }
+            Self::Pages(pages) => (Engine::Pages(pages), None, Vec::new()),
+        }
+    }
+}
+
+/// Opens a cache of fragments, and has it run.
+fn begin(args: &AttachArgs, path: &Path) -> Result<Begun, Failure> {
+    let Opened { volumes, cache: mut device, map, begins } = open::open(args, path)?;
+    let (voucher, unvouched) = vouch(&device);
+    if let Err(failure) = device.note_in_use(&volumes) {
+        // What vouches for this opening stays if the cache device may name it.
+        match device.note_nothing_done() {
+            Ok(()) => tidy(Some(device.opening)),
+            Err(_) => output::note(
+                "whether the cache device says that it is in use is not known; nothing was changed otherwise",
+            ),
+        }
+        return Err(failure);
+    }
+    let running = start(args, map, &volumes, &mut device, voucher)?;
+    output::note(&format!("{}: the cache begins with {begins}", path.display()));
+    Ok(Begun::Fragments(Box::new(Fragments { running, device, volumes, begins, unvouched })))
+}
+
+/// The page engine has none of these; that they were given shows where they are not what they are by
+/// themselves.
+fn refuse_options_of_fragments(args: &AttachArgs) -> Result<(), Failure> {
+    let given = [
+        ("--write-mode", args.write_mode != WriteMode::Through),
+        ("--population-workers", args.population_workers != WORKERS_MAX),
+        ("--population-rate", args.population_rate.is_some()),
+        ("--write-budget", args.write_budget.is_some()),
+        ("--yield-above", args.yield_above != 0),
+        ("--admit-reads", args.admit_reads != 1),
+        ("--admit-writes", args.admit_writes != 0),
+        ("--settle", args.settle != SETTLE),
+        ("--waits-per-mille", args.waits_per_mille != WAITS_PER_MILLE),
+        ("--accept-changes", args.accept_changes),
+    ];
+    let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    Err(Failure::usage(
+        option,
+        "it is an option of the fragment engine, and the cache device is the page engine's",
+    )
+    .next("leave it out"))
 }
 
 /// The first signal ends the service in good order, the second one at once.
@@ -308,7 +422,7 @@ fn start(
     cache: &mut CacheDevice,
     voucher: Option<Box<dyn Voucher>>,
 ) -> Result<BlockCache, Failure> {
-    let (bytes, superblock) = (cache.superblock.layout.cache_bytes, &cache.superblock);
+    let (bytes, superblock) = (cache.superblock.size(), &cache.superblock);
     let backing = (0..superblock.volumes.len()).map(|number| {
         let volume = volumes.iter().find(|volume| volume.number == number);
         volume.map(|volume| Arc::clone(&volume.device) as Arc<dyn Device>)
@@ -333,7 +447,7 @@ fn start(
         cache.path.display(),
         Size(bytes),
         running.statistics().engine.slots_used,
-        geometry.slots(),
+        running.engine().slots_limit(),
         geometry.config().fragment_bytes >> 10,
         cache.superblock.epoch,
         Size(devices::memory(geometry)?)
@@ -353,21 +467,4 @@ fn exports(volumes: &[Volume], cache: Option<&BlockCache>) -> Vec<(Export, Strin
         (Export { name: volume.named.name.clone(), zeroes_are_holes, ..Export::new(device) }, text)
     };
     volumes.iter().map(of).collect()
-}
-
-/// Shows a volume as a file.
-fn show(path: &Path, export: Export, counts: &Arc<Counts>) -> Result<FuseFile, Failure> {
-    let counts = Arc::clone(counts);
-    let on_failure = Box::new(move |error: &DeviceError| counts.note_failure(&chain(error)));
-    let options =
-        FuseOptions { zeroes_are_holes: export.zeroes_are_holes, on_failure, ..FuseOptions::default() };
-    let text = format!("showing {} ({})", export.name, Size(export.device.len()));
-    let file = FuseFile::mount(export.device, path, options).map_err(|error| {
-        Failure::refused(path.display(), format!("no file can be shown there: {error}")).next(
-            "name a path in a folder that exists; it needs /dev/fuse (modprobe fuse), and fusermount3 (of the package \
-             fuse3) where this user is not root",
-        )
-    })?;
-    output::note(&format!("{text}: {}", file.path().display()));
-    Ok(file)
 }

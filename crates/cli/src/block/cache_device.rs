@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mezzanine_cached::{Attachment, Backing, Opening, read_superblocks, write_superblock};
+use mezzanine_cached::{Attachment, Backing, Opening, make_room, read_superblocks, write_superblock};
 use mezzanine_device::Device;
 use mezzanine_fragment::format::{HOST_BYTES, Superblock};
 
 use super::devices;
 use super::open::Volume;
+use super::resize;
 use crate::failure::{Failure, chain};
 
 /// The cache device with its superblock of this opening.
@@ -41,6 +42,21 @@ impl CacheDevice {
             self.superblock.volumes[volume.number].host = backing.encode();
         }
         self.write()
+    }
+
+    /// Notes durably that the cache uses so many bytes of its device, which has room for them then.
+    pub(super) fn note_size(&mut self, bytes: u64) -> Result<(), Failure> {
+        let before = self.superblock.slots_limit;
+        let resized = self.superblock.resized(bytes);
+        let resized = resized.map_err(|error| resize::refused(self.path.display(), &error))?;
+        if resized.slots_limit > before {
+            let end = resized.layout.end_of(resized.slots_limit);
+            make_room(&*self.device, end)
+                .map_err(|error| Failure::refused(self.path.display(), chain(&error)))?;
+        }
+        self.superblock.slots_limit = resized.slots_limit;
+        // The cache goes by the size that it had; on its device may be either, and the next note says this.
+        self.write().inspect_err(|_| self.superblock.slots_limit = before)
     }
 
     /// Notes durably that all is as it was before it was opened: nobody has been let in. What was written

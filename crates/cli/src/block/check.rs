@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::control::Request;
 use super::devices;
+use super::page;
 use super::report::VolumeReport;
 use super::verbs::asked;
 use crate::failure::Failure;
@@ -79,6 +80,8 @@ struct AtRest {
     cache_id: String,
     epoch: u64,
     cache_bytes: u64,
+    /// What it can be resized to at most.
+    cache_bytes_max: u64,
     fragment_bytes: u64,
     slots: u64,
     memory_bytes: u64,
@@ -99,7 +102,11 @@ struct VolumeAtRest {
 }
 
 pub(crate) fn run(args: &CheckArgs, json: bool) -> Result<(), Failure> {
-    if args.compare { compare(args, json) } else { at_rest(args, json) }
+    match args.compare {
+        true => compare(args, json),
+        false if page::is_here(&args.cache)? => page::at_rest(&args.cache, json),
+        false => at_rest(args, json),
+    }
 }
 
 fn compare(args: &CheckArgs, json: bool) -> Result<(), Failure> {
@@ -145,9 +152,10 @@ fn at_rest(args: &CheckArgs, json: bool) -> Result<(), Failure> {
         cache: args.cache.display().to_string(),
         cache_id: hex::encode(newest.cache_id),
         epoch: newest.epoch,
-        cache_bytes: newest.layout.cache_bytes,
+        cache_bytes: newest.size(),
+        cache_bytes_max: newest.layout.cache_bytes,
         fragment_bytes: newest.layout.fragment_bytes,
-        slots: newest.layout.slots,
+        slots: newest.slots_limit,
         memory_bytes: geometry.region_bytes() as u64,
         both_superblocks: both(&device),
         volumes: newest
@@ -189,7 +197,16 @@ fn both(device: &dyn mezzanine_device::Device) -> bool {
 impl AtRest {
     fn text(&self) -> String {
         let mut lines = vec![
-            ("cache", format!("{}, {} (epoch {})", self.cache, Size(self.cache_bytes), self.epoch)),
+            (
+                "cache",
+                format!(
+                    "{}, {}, at most {} (epoch {})",
+                    self.cache,
+                    Size(self.cache_bytes),
+                    Size(self.cache_bytes_max),
+                    self.epoch
+                ),
+            ),
             ("fragments", format!("{} of {} KiB", self.slots, self.fragment_bytes >> 10)),
             ("memory needed", Size(self.memory_bytes).to_string()),
         ];

@@ -32,10 +32,18 @@ pub(super) enum Request {
     Flush { within_seconds: f64 },
     /// Change settings; what is not given stays.
     Set(Settings),
+    /// Use so many bytes of the cache device.
+    Resize { bytes: u64, within_seconds: f64 },
     /// Compare what is in the cache with the volumes' own devices.
     Compare,
     /// End. With clients that are connected only if they are to be disconnected.
-    Detach { within_seconds: f64, disconnect: bool },
+    Detach {
+        within_seconds: f64,
+        disconnect: bool,
+        /// What the cache device alone has stays there (page engine).
+        #[serde(default)]
+        keep: bool,
+    },
 }
 
 /// Settings that can be changed; what is not given stays.
@@ -52,6 +60,8 @@ pub(super) struct Settings {
     pub(super) yield_us: Option<u64>,
     pub(super) admit_reads: Option<u32>,
     pub(super) admit_writes: Option<u32>,
+    /// Of the page engine: through or durable.
+    pub(super) mode: Option<String>,
 }
 
 /// A request with its version.
@@ -120,9 +130,14 @@ impl Request {
     /// How long the next line of an answer may take.
     fn patience(&self) -> Duration {
         match self {
-            Self::Status | Self::Metrics | Self::Set(_) => PATIENCE,
+            Self::Status | Self::Metrics => PATIENCE,
+            // Another mode has pages written to disk first.
+            Self::Set(settings) if settings.mode.is_some() => FLUSH_PATIENCE,
+            Self::Set(_) => PATIENCE,
             // A device's flush says nothing before it is done, and one may be under way already.
-            Self::Flush { within_seconds } | Self::Detach { within_seconds, .. } => {
+            Self::Flush { within_seconds }
+            | Self::Resize { within_seconds, .. }
+            | Self::Detach { within_seconds, .. } => {
                 FLUSH_PATIENCE + Duration::try_from_secs_f64(*within_seconds).unwrap_or_default()
             }
             Self::Compare => FLUSH_PATIENCE,
@@ -179,13 +194,14 @@ mod tests {
         for request in [
             Request::Status,
             Request::Flush { within_seconds: 1.5 },
+            Request::Resize { bytes: 1 << 40, within_seconds: 0.5 },
             Request::Set(Settings {
                 population_workers: Some(0),
                 write_mode: Some("around".to_owned()),
                 write_budget: Some(1 << 40),
                 ..Settings::default()
             }),
-            Request::Detach { within_seconds: 30.0, disconnect: true },
+            Request::Detach { within_seconds: 30.0, disconnect: true, keep: true },
         ] {
             let line = serde_json::to_string(&Versioned { version: VERSION, request: request.clone() });
             assert_eq!(parse(&line.unwrap()).ok(), Some(request));

@@ -13,6 +13,7 @@ use super::cache_device::CacheDevice;
 use super::ending::Ending;
 use super::folders;
 use super::open::Volume;
+use super::page::Pages;
 use super::served::{Attachment, Detached};
 use crate::failure::{Failure, chain};
 use crate::output;
@@ -23,23 +24,29 @@ const DEVICE_WITHIN: Duration = Duration::from_secs(5);
 const MARK_WITHIN: Duration = Duration::from_secs(1);
 
 /// Finishes what is under way, makes durable what was written, and notes that the volumes are detached.
-pub(super) fn end(
-    attachment: &Attachment,
-    cache: Option<CacheDevice>,
-    volumes: &[Volume],
-) -> Result<Detached, Failure> {
+pub(super) fn end(attachment: &Attachment, volumes: &[Volume]) -> Result<Detached, Failure> {
     let begun = Instant::now();
     let ending = &attachment.ending;
     ending.stage("clients", 0, 1);
-    let running = attachment.cache.as_ref().map(|(running, _)| running);
+    let running = attachment.engine.fragments().map(|(running, _)| running);
     if let Err(errors) = with_an_end_of_waits(ending, running, || disconnect(attachment)) {
         let reasons: Vec<_> = errors.iter().map(|error| chain(error)).collect();
         return Err(Failure::refused("flush at the end", reasons.join("; "))
             .next("what was written since the last flush of a client may be lost"));
     }
-    let Some((running, cache)) = attachment.cache.as_ref().zip(cache) else {
+    if let Some(pages) = attachment.engine.pages() {
+        return end_pages(attachment, pages, begun);
+    }
+    let Some(running) = attachment.engine.fragments() else {
         let seconds = begun.elapsed().as_secs_f64();
-        return Ok(Detached { copies_left: 0, writes_failed: 0, is_whole: false, goes_on: false, seconds });
+        return Ok(Detached {
+            copies_left: 0,
+            writes_failed: 0,
+            is_whole: false,
+            goes_on: false,
+            seconds,
+            pages: None,
+        });
     };
     let go_on = |left| {
         ending.stage("blocks and fragments to be written", 0, left);
@@ -50,7 +57,7 @@ pub(super) fn end(
         !ending.left().is_zero()
     };
     let (Drained { copies_left, is_whole }, goes_on) =
-        close(&running.0, cache, volumes, ending.left(), go_on);
+        close(running.0, attachment.take_device(), volumes, ending.left(), go_on);
     let writes_failed = running.0.statistics().host.writes_unmarked;
     if writes_failed > 0 {
         output::note(&format!(
@@ -60,19 +67,32 @@ pub(super) fn end(
         ));
     }
     let seconds = begun.elapsed().as_secs_f64();
-    Ok(Detached { copies_left, writes_failed, is_whole, goes_on, seconds })
+    Ok(Detached { copies_left, writes_failed, is_whole, goes_on, seconds, pages: None })
+}
+
+/// The same of the page engine.
+fn end_pages(attachment: &Attachment, pages: &Pages, begun: Instant) -> Result<Detached, Failure> {
+    let (ending, drains) = (&attachment.ending, attachment.drains());
+    let closed = pages.close(drains, |written, all| {
+        ending.stage("pages to be written to the volumes' own devices", written, all);
+        if IS_INTERRUPTED.load(Ordering::Acquire) {
+            ending.want(SIGNAL_WITHIN);
+        }
+        !ending.left().is_zero()
+    })?;
+    Ok(Detached {
+        copies_left: 0,
+        writes_failed: 0,
+        is_whole: !drains || closed.volumes_are_current,
+        goes_on: true,
+        seconds: begun.elapsed().as_secs_f64(),
+        pages: Some(closed),
+    })
 }
 
 /// Ends what clients use, when what is under way is finished.
 fn disconnect(attachment: &Attachment) -> Result<(), Vec<DeviceError>> {
-    if let Some(mut fuse) = attachment.take_fuse() {
-        if let Err(error) = fuse.close(attachment.ending.left() + DEVICE_WITHIN) {
-            let path = fuse.path().display();
-            output::note(&format!(
-                "{path}: later requests fail, but it could not be closed cleanly: {error}"
-            ));
-        }
-    }
+    attachment.take_local().close(|| attachment.ending.left() + DEVICE_WITHIN);
     let server = attachment.server.write().unwrap_or_else(PoisonError::into_inner).take();
     server.map_or(Ok(()), Server::shutdown)
 }
@@ -105,24 +125,27 @@ fn with_an_end_of_waits<T>(ending: &Ending, cache: Option<&BlockCache>, waits: i
 }
 
 /// Closes the cache, and notes that the volumes are detached if its map is whole. Whole is what is noted
-/// durably; if it is not, the cache goes on as after a crash, if its map is vouched for.
+/// durably; if it is not, the cache goes on as after a crash, if its map is vouched for. Without the cache
+/// device nothing can be noted.
 pub(super) fn close(
     running: &BlockCache,
-    mut cache: CacheDevice,
+    mut cache: Option<CacheDevice>,
     volumes: &[Volume],
     within: Duration,
     go_on: impl FnMut(u64) -> bool,
 ) -> (Drained, bool) {
     let closed = running.close(within, go_on);
-    let noted = match closed.is_whole {
-        true => cache.note_detached(volumes).map_err(|failure| failure.to_string()),
-        false => Err("not all of it could be written in time".to_owned()),
+    let noted = match (closed.is_whole, &mut cache) {
+        (true, Some(cache)) => cache.note_detached(volumes).map_err(|failure| failure.to_string()),
+        (true, None) => Err("the cache device does not give a write of its superblock back".to_owned()),
+        (false, _) => Err("not all of it could be written in time".to_owned()),
     };
     let Err(reason) = noted else {
-        tidy(Some(cache.opening));
+        tidy(cache.map(|cache| cache.opening));
         return (closed, true);
     };
-    let (path, survival) = (cache.path.display(), running.statistics().survival);
+    let path = cache.map_or("the cache device".to_owned(), |cache| cache.path.display().to_string());
+    let survival = running.statistics().survival;
     match &survival {
         Survival::Crash => output::note(&format!("{path}: it goes on as after a crash: {reason}")),
         Survival::OrderlyEnd => output::note(&format!("{path}: it begins empty the next time: {reason}")),

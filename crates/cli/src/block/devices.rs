@@ -12,6 +12,7 @@ use mezzanine_fragment::format::{FormatError, Superblocks, VOLUME_NAME_BYTES_MAX
 use mezzanine_fragment::{BLOCK_BYTES, Geometry};
 
 use super::label::label;
+use super::page;
 use crate::contents::contents;
 use crate::failure::{Failure, chain};
 use crate::machine::memory_available;
@@ -68,8 +69,16 @@ pub(super) fn same(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Opens a volume's own device, for nobody else at the same time.
+/// Opens a volume's own device, for nobody else at the same time. One whose newest pages may be on a cache
+/// device of the page engine is refused.
 pub(super) fn backing(path: &Path) -> Result<Arc<FileDevice>, Failure> {
+    let device = backing_of_any_state(path)?;
+    page::refuse_without_its_tier(path, &device)?;
+    Ok(device)
+}
+
+/// The same of any.
+pub(super) fn backing_of_any_state(path: &Path) -> Result<Arc<FileDevice>, Failure> {
     let options = OpenOptions { exclusive_lock: true, ..OpenOptions::read_write() };
     let device = FileDevice::open(path, &options).map_err(|error| {
         let failure = Failure::refused(path.display(), chain(&error));
@@ -106,8 +115,12 @@ pub(super) fn known_by(path: &Path, device: &FileDevice) -> Result<Backing, Fail
 
 /// Opens a cache device that exists, for nobody else at the same time.
 pub(super) fn cache(path: &Path, write: bool) -> Result<FileDevice, Failure> {
-    let options = OpenOptions { write, exclusive_lock: true, ..OpenOptions::default() };
-    let device = FileDevice::open(path, &options).map_err(|error| {
+    cache_with(path, &OpenOptions { write, exclusive_lock: true, ..OpenOptions::default() })
+}
+
+/// The same in a certain way.
+pub(super) fn cache_with(path: &Path, options: &OpenOptions) -> Result<FileDevice, Failure> {
+    let device = FileDevice::open(path, options).map_err(|error| {
         let failure = Failure::refused(path.display(), chain(&error));
         match error.kind() {
             DeviceErrorKind::NotFound => failure.next(
@@ -130,9 +143,26 @@ fn refuse_zones(path: &Path, device: &FileDevice) -> Result<(), Failure> {
         .next("use a device that can be written anywhere"))
 }
 
-/// The superblock of a cache device.
+/// The superblock of a cache device, which is as long as the cache needs.
 pub(super) fn superblocks(path: &Path, device: &dyn Device) -> Result<Superblocks, Failure> {
-    let found = read_superblocks(device).map_err(|error| {
+    let found = superblocks_whatever_its_length(path, device)?;
+    let (len, used) = (device.len(), found.newest.layout.end_of(found.newest.slots_limit));
+    if len < used {
+        let reason = format!("it is smaller than its cache: it has {len} bytes, and the cache uses {used}");
+        return Err(Failure::refused(path.display(), reason).next(
+            "name the right device, or give it its length back; `mezz block resize` makes the cache smaller, and `mezz block \
+             create --force` makes a new one: the volumes themselves have everything",
+        ));
+    }
+    Ok(found)
+}
+
+/// The superblock of a cache device.
+pub(super) fn superblocks_whatever_its_length(
+    path: &Path,
+    device: &dyn Device,
+) -> Result<Superblocks, Failure> {
+    read_superblocks(device).map_err(|error| {
         let failure = match &error {
             FormatError::Unrecognised => {
                 let held = contents(device, BLOCK_BYTES).ok().flatten();
@@ -152,26 +182,22 @@ pub(super) fn superblocks(path: &Path, device: &dyn Device) -> Result<Superblock
                 "`mezz block create --force` makes a new cache there; the volumes themselves have everything",
             ),
         }
-    })?;
-    let (len, made) = (device.len(), found.newest.layout.cache_bytes);
-    if len != made {
-        let how = if len < made { "smaller" } else { "larger" };
-        let reason = format!("it is {how} than when the cache was made: {len} bytes, and it was {made}");
-        return Err(Failure::refused(path.display(), reason).next(
-            "name the right device, or give it its length back; or make a new cache there with `mezz block create \
-             --force`: the volumes themselves have everything",
-        ));
-    }
-    Ok(found)
+    })
 }
 
 /// Says what the cache takes of memory, and refuses what there is not.
 pub(super) fn memory(geometry: &Geometry) -> Result<u64, Failure> {
-    let needed = geometry.region_bytes() as u64;
+    memory_for(
+        geometry.region_bytes() as u64,
+        "use larger fragments (`mezz block create --fragment 2MiB`) or a smaller cache",
+    )
+}
+
+/// The same of so many bytes, with what to do where there are less.
+pub(super) fn memory_for(needed: u64, next: &str) -> Result<u64, Failure> {
     if let Some(available) = memory_available().filter(|available| needed > *available) {
         let reason = format!("the cache takes {}, and {} are free", Size(needed), Size(available));
-        return Err(Failure::refused("memory", reason)
-            .next("use larger fragments (`mezz block create --fragment 2MiB`) or a smaller cache"));
+        return Err(Failure::refused("memory", reason).next(next));
     }
     Ok(needed)
 }

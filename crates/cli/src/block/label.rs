@@ -11,11 +11,16 @@ const PLACES: [&str; 7] = ["dm/uuid", "md/uuid", "wwid", "device/wwid", "uuid", 
 
 /// The label of a block device, if the system has a name for it; files have none.
 pub(super) fn label(metadata: &Metadata) -> Option<Label> {
+    name_for_life(metadata).map(|name| Label::of(&name))
+}
+
+/// That name itself.
+pub(super) fn name_for_life(metadata: &Metadata) -> Option<String> {
     if !metadata.file_type().is_block_device() {
         return None;
     }
     let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
-    name(&Path::new("/sys/dev/block").join(format!("{major}:{minor}"))).map(|name| Label::of(&name))
+    name(&Path::new("/sys/dev/block").join(format!("{major}:{minor}")))
 }
 
 /// What sysfs calls the device of this folder. A partition goes by its drive, its number and where it begins.

@@ -10,12 +10,15 @@ mod devices;
 mod ending;
 mod folders;
 mod label;
+mod local;
 mod metrics;
 mod notify;
 mod open;
+mod page;
 mod prometheus;
 mod registry;
 mod report;
+mod resize;
 mod served;
 mod text;
 mod verbs;
@@ -29,7 +32,7 @@ pub(crate) enum BlockVerb {
     /// Make a cache device for one or several volumes. Nothing is written to these.
     #[command(after_help = create::EXAMPLES)]
     Create(create::CreateArgs),
-    /// Serve volumes with their cache over NBD, until a signal or `detach`.
+    /// Serve volumes with their cache over NBD or as a file, until a signal or `detach`.
     #[command(after_help = attach::EXAMPLES)]
     Attach(Box<attach::AttachArgs>),
     /// Show what an attached cache does: hits, misses, why requests went past it, latencies.
@@ -44,6 +47,9 @@ pub(crate) enum BlockVerb {
     /// Change how an attached cache works: population, write mode.
     #[command(after_help = verbs::SET_EXAMPLES)]
     Set(verbs::SetArgs),
+    /// Make a cache larger or smaller, attached or not.
+    #[command(after_help = resize::EXAMPLES)]
+    Resize(resize::ResizeArgs),
     /// End an attached cache in good order.
     #[command(after_help = verbs::DETACH_EXAMPLES)]
     Detach(verbs::DetachArgs),
@@ -60,6 +66,7 @@ pub(crate) fn run(verb: &BlockVerb, json: bool) -> Result<(), Failure> {
         BlockVerb::List(args) => verbs::list(args, json),
         BlockVerb::Flush(args) => verbs::flush(args, json),
         BlockVerb::Set(args) => verbs::set(args, json),
+        BlockVerb::Resize(args) => resize::run(args, json),
         BlockVerb::Detach(args) => verbs::detach(args, json),
         BlockVerb::Check(args) => check::run(args, json),
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mezzanine_cached::{Attachment, Backing, FileVoucher, Opening, ReadMap, opening_of, set_opening};
 use mezzanine_device::{Device, FileDevice};
 use mezzanine_fragment::format::{Superblock, VolumeEntry};
-use mezzanine_fragment::{Admission, Config, Geometry, Recovered};
+use mezzanine_fragment::{Admission, Config, ConfigError, Geometry, Recovered};
 
 use super::attach::AttachArgs;
 use super::cache_device::CacheDevice;
@@ -77,7 +77,11 @@ pub(super) fn open(args: &AttachArgs, path: &Path) -> Result<Opened, Failure> {
         superblock = superblock.reinitialised(devices::random_id()?);
     }
     for volume in volumes.iter().filter(|volume| volume.is_changed) {
-        superblock = attached_anew(&superblock, volume.number);
+        let bytes = volume.device.len();
+        superblock = attached_anew(&superblock, volume.number, bytes).map_err(|error| {
+            Failure::refused(volume.named.path.display(), error)
+                .next("give it its length back, or make the cache anew with `mezz block create --force`")
+        })?;
     }
     let opening = Opening(devices::random_id()?);
     superblock = superblock.opened();
@@ -121,7 +125,7 @@ fn why_unvouched(opening: Option<Opening>) -> Option<String> {
 }
 
 fn begins(was_open: bool, unvouched: Option<String>, found: Recovered) -> String {
-    let Recovered { fragments, unstable, lost, .. } = found;
+    let Recovered { fragments, unstable, lost, behind_limit, .. } = found;
     let mut text = match (unvouched, was_open) {
         (Some(why), _) => return format!("empty, as it came to no orderly end, and {why}"),
         (None, true) => format!(
@@ -129,6 +133,9 @@ fn begins(was_open: bool, unvouched: Option<String>, found: Recovered) -> String
         ),
         (None, false) => format!("{fragments} fragments after an orderly end"),
     };
+    if behind_limit > 0 {
+        text.push_str(&format!("; {behind_limit} that lay behind its size were dropped"));
+    }
     if lost > 0 {
         text.push_str(&format!("; {lost} records of its map could not be used"));
     }
@@ -136,9 +143,9 @@ fn begins(was_open: bool, unvouched: Option<String>, found: Recovered) -> String
 }
 
 /// What of the volume is in the cache does not count any more.
-fn attached_anew(superblock: &Superblock, number: usize) -> Superblock {
+fn attached_anew(superblock: &Superblock, number: usize, bytes: u64) -> Result<Superblock, ConfigError> {
     let id = superblock.volumes[number].id;
-    superblock.reattached(&id).expect("a volume of the cache")
+    superblock.reattached_with(&id, bytes).map(|anew| anew.expect("a volume of the cache"))
 }
 
 /// The parameters of the cache as it is asked for.
@@ -151,6 +158,7 @@ fn config(args: &AttachArgs, superblock: &Superblock) -> Config {
     config.admission = Admission { reads: args.admit_reads, writes: args.admit_writes };
     if let Some(map) = &mut config.map {
         map.settle_ms = u64::try_from(args.settle.as_millis()).unwrap_or(u64::MAX);
+        map.waits_per_mille = args.waits_per_mille;
     }
     config
 }
@@ -269,15 +277,14 @@ fn check(
 ) -> Result<bool, Failure> {
     let entry = &superblock.volumes[number];
     let (path, len) = (named.path.display(), device.len());
-    if len != entry.bytes {
+    if len != entry.bytes && !accept_changes {
         let how = if len < entry.bytes { "shrunk" } else { "grown" };
         let reason = format!(
             "it has {how}, or is another device: it has {len} bytes, and volume {} had {}",
             entry.name, entry.bytes
         );
         return Err(Failure::refused(path, reason).next(
-            "name the right device; or make the cache anew with `mezz block create --force`, which changes nothing on the \
-             volumes",
+            "name the right device; or give --accept-changes, if it is this one and its length was changed: it is cached anew",
         ));
     }
     let backing = Backing::decode(&entry.host);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use mezzanine_cached::CachedStatistics;
 use mezzanine_fragment::{SizingRow, SizingTable};
 
+use super::page;
 use super::report::Report;
 
 /// What is no counter but a state.
@@ -20,6 +21,9 @@ pub(super) fn text(report: &Report, statistics: Option<&CachedStatistics>) -> St
     let mut text = String::new();
     metric(&mut text, "clients", "gauge", &[(String::new(), report.clients as f64)]);
     metric(&mut text, "failed_requests_total", "counter", &[(String::new(), report.failed_requests as f64)]);
+    for (name, kind, value) in report.page.iter().flat_map(page::counters_for_prometheus) {
+        metric(&mut text, &name, kind, &[(String::new(), value)]);
+    }
     let (Some(cache), Some(statistics)) = (&report.cache, statistics) else { return text };
     for (name, count) in &cache.counters {
         let value = [(String::new(), *count as f64)];
@@ -30,6 +34,8 @@ pub(super) fn text(report: &Report, statistics: Option<&CachedStatistics>) -> St
         }
     }
     let gauges = [
+        ("cache_bytes", cache.cache_bytes),
+        ("cache_bytes_max", cache.cache_bytes_max),
         ("fragment_bytes", cache.fragment_bytes),
         ("memory_bytes", cache.memory_bytes),
         ("populations_queued", cache.populations_queued),

@@ -7,13 +7,18 @@ use mezzanine_cached::{CachedStatistics, DeviceFailures, Latency, Served, Surviv
 use mezzanine_fragment::SizingTable;
 use serde::{Deserialize, Serialize};
 
+use super::page::PageReport;
+
 /// An attached cache, or volumes without one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) process: u32,
     pub(super) seconds: f64,
-    /// Null without a cache.
+    /// The fragment engine; null with any other, and without a cache.
     pub(super) cache: Option<CacheReport>,
+    /// The page engine; null with any other.
+    #[serde(default)]
+    pub(super) page: Option<PageReport>,
     pub(super) volumes: Vec<VolumeReport>,
     /// Connected now, and all there have been.
     pub(super) clients: u64,
@@ -27,7 +32,9 @@ pub(super) struct CacheReport {
     pub(super) cache_id: String,
     /// Openings since it last began empty.
     pub(super) epoch: u64,
+    /// What of its device it uses, and what it can be resized to at most.
     pub(super) cache_bytes: u64,
+    pub(super) cache_bytes_max: u64,
     pub(super) fragment_bytes: u64,
     pub(super) memory_bytes: u64,
     /// working, suspended or lost.
@@ -70,7 +77,7 @@ pub(super) struct CacheReport {
     /// What the cache device has refused.
     pub(super) cache_failures: Vec<FailureReport>,
     /// How it does, and would do at other sizes, of the last one to two hours or since it was attached; null
-    /// where it populates nothing.
+    /// where it populates nothing, and while it has another size than it was attached with.
     pub(super) sizing: Option<SizingTable>,
 }
 
@@ -80,6 +87,8 @@ pub(super) struct VolumeReport {
     pub(super) number: usize,
     pub(super) name: String,
     pub(super) backing: String,
+    /// As which the kernel has it; null without ublk.
+    pub(super) block_device: Option<String>,
     pub(super) bytes: u64,
     /// Its requests, by name; none without a cache.
     pub(super) counters: BTreeMap<String, u64>,

@@ -2,21 +2,23 @@
 
 use std::io::BufReader;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mezzanine_blockdev::fuse::FuseFile;
 use mezzanine_blockdev::nbd::Server;
 use mezzanine_cached::{BlockCache, CachedStatistics};
 use mezzanine_fragment::{Admission, WriteMode};
 use serde::{Deserialize, Serialize};
 
+use super::cache_device::CacheDevice;
 use super::check::Comparison;
 use super::control::{Answer, Request, Settings, next_request, parse, send};
 use super::ending::Ending;
+use super::local::Local;
 use super::metrics::{self, Metrics};
+use super::page::Pages;
 use super::prometheus;
 use super::report::{self, CacheReport, Report, VolumeReport};
 use crate::failure::{Failure, chain};
@@ -32,14 +34,43 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is served, for as long as it is.
 pub(super) struct Attachment {
-    pub(super) cache: Option<(BlockCache, CacheFacts)>,
+    pub(super) engine: Engine,
+    /// At the end the volumes' own devices are to have everything.
+    drains: AtomicBool,
     pub(super) volumes: Vec<VolumeReport>,
     pub(super) server: RwLock<Option<Server>>,
-    fuse: Mutex<Option<FuseFile>>,
+    local: Mutex<Local>,
+    /// The cache device, until the end has it.
+    pub(super) device: Mutex<Option<CacheDevice>>,
+    /// Held by who resizes the cache.
+    pub(super) resizing: Mutex<()>,
     pub(super) counts: Arc<Counts>,
     pub(super) begun: Instant,
     pub(super) ending: Ending,
     conversations: AtomicUsize,
+}
+
+/// What stands between clients and the volumes' own devices.
+pub(super) enum Engine {
+    Nothing,
+    Fragments(BlockCache, CacheFacts),
+    Pages(Pages),
+}
+
+impl Engine {
+    pub(super) fn fragments(&self) -> Option<(&BlockCache, &CacheFacts)> {
+        match self {
+            Self::Fragments(cache, facts) => Some((cache, facts)),
+            Self::Nothing | Self::Pages(_) => None,
+        }
+    }
+
+    pub(super) fn pages(&self) -> Option<&Pages> {
+        match self {
+            Self::Pages(pages) => Some(pages),
+            Self::Nothing | Self::Fragments(..) => None,
+        }
+    }
 }
 
 /// What does not change of the cache.
@@ -66,6 +97,34 @@ pub(super) struct Detached {
     /// The cache goes on when it is attached again, with all or with most; otherwise it begins empty.
     pub(super) goes_on: bool,
     pub(super) seconds: f64,
+    /// Of the page engine; null with any other.
+    #[serde(default)]
+    pub(super) pages: Option<PagesDetached>,
+}
+
+/// What the end of a page engine has come to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct PagesDetached {
+    /// Pages that were written to the volumes' own devices at the end.
+    pub(super) pages_written: u64,
+    /// Pages that the cache device alone has.
+    pub(super) pages_left: u64,
+    /// The volumes' own devices have everything.
+    pub(super) volumes_are_current: bool,
+}
+
+impl PagesDetached {
+    pub(super) fn text(&self) -> String {
+        let Self { pages_written, pages_left, volumes_are_current } = self;
+        if *volumes_are_current {
+            format!("{pages_written} pages were written to the volumes' own devices, which have everything")
+        } else {
+            format!(
+                "{pages_written} pages were written to the volumes' own devices, and {pages_left} are on the cache device \
+                 alone: the volumes need it"
+            )
+        }
+    }
 }
 
 /// What a flush has come to.
@@ -77,16 +136,20 @@ pub(super) struct Flushed {
 
 impl Attachment {
     pub(super) fn new(
-        cache: Option<(BlockCache, CacheFacts)>,
+        engine: Engine,
+        device: Option<CacheDevice>,
         volumes: Vec<VolumeReport>,
-        (server, fuse): (Server, Option<FuseFile>),
+        (server, local): (Server, Local),
         counts: Arc<Counts>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            cache,
+            engine,
+            drains: AtomicBool::new(false),
             volumes,
             server: RwLock::new(Some(server)),
-            fuse: Mutex::new(fuse),
+            local: Mutex::new(local),
+            device: Mutex::new(device),
+            resizing: Mutex::default(),
             counts,
             begun: Instant::now(),
             ending: Ending::default(),
@@ -184,10 +247,17 @@ impl Attachment {
             }
             Request::Flush { within_seconds } => self.flush(within_seconds, &mut progress),
             Request::Set(settings) => self.set(&settings),
+            Request::Resize { bytes, within_seconds } => self.resize(bytes, within_seconds, &mut progress),
             Request::Compare => self.compare(&mut progress),
-            Request::Detach { within_seconds, disconnect } => {
+            Request::Detach { within_seconds, disconnect, keep } => {
                 match self.may_end(within_seconds, disconnect) {
-                    Ok(within) => return self.ending.wait(within, progress),
+                    Ok(within) => {
+                        // Whoever has asked first is heard first.
+                        if !self.ending.is_wanted() {
+                            self.drains.store(!keep, Ordering::SeqCst);
+                        }
+                        return self.ending.wait(within, progress);
+                    }
                     Err(failure) => {
                         *heard = false;
                         Err(failure)
@@ -199,9 +269,10 @@ impl Attachment {
     }
 
     pub(super) fn report(&self) -> (Report, Option<CachedStatistics>) {
-        let statistics = self.cache.as_ref().map(|(cache, _)| cache.statistics());
-        let cache = self.cache.as_ref().zip(statistics.as_ref()).map(|((cache, facts), statistics)| {
-            let config = cache.engine().geometry().config();
+        let statistics = self.engine.fragments().map(|(cache, _)| cache.statistics());
+        let cache = self.engine.fragments().zip(statistics.as_ref()).map(|((cache, facts), statistics)| {
+            let (geometry, slots) = (cache.engine().geometry(), cache.engine().slots_limit());
+            let config = geometry.config();
             let (survives, why) = report::survives(&statistics.survival, facts.unvouched.as_ref());
             let changes = statistics.engine.writes + statistics.engine.discards;
             let waited = statistics.volumes.iter().map(|volume| volume.writes_waited).sum::<u64>();
@@ -209,9 +280,13 @@ impl Attachment {
                 path: facts.path.clone(),
                 cache_id: facts.cache_id.clone(),
                 epoch: facts.epoch,
-                cache_bytes: config.cache_bytes,
+                cache_bytes: match geometry.slots() == slots {
+                    true => config.cache_bytes,
+                    false => geometry.end_of(slots),
+                },
+                cache_bytes_max: config.cache_bytes,
                 fragment_bytes: config.fragment_bytes,
-                memory_bytes: cache.engine().geometry().region_bytes() as u64,
+                memory_bytes: geometry.region_bytes() as u64,
                 health: statistics.health.name().to_owned(),
                 begins: facts.begins.clone(),
                 survives,
@@ -240,6 +315,7 @@ impl Attachment {
             process: std::process::id(),
             seconds: self.begun.elapsed().as_secs_f64(),
             cache,
+            page: self.engine.pages().map(Pages::report),
             volumes: self
                 .volumes
                 .iter()
@@ -262,11 +338,21 @@ impl Attachment {
         server.as_ref().map_or(0, Server::connections) as u64
     }
 
-    fn cached(&self) -> Result<&BlockCache, Failure> {
-        self.cache.as_ref().map(|(cache, _)| cache).ok_or_else(|| {
-            Failure::refused("the volumes", "they are served without a cache")
-                .next("attach them with their cache first")
-        })
+    pub(super) fn cached(&self) -> Result<&BlockCache, Failure> {
+        match &self.engine {
+            Engine::Fragments(cache, _) => Ok(cache),
+            Engine::Nothing => Err(Failure::refused("the volumes", "they are served without a cache")
+                .next("attach them with their cache first")),
+            Engine::Pages(_) => Err(Failure::refused("the cache", "the page engine has nothing of the kind")
+                .next(
+                    "`mezz tier verify` checks its pages, when it is not attached; --mode is what can be set",
+                )),
+        }
+    }
+
+    /// Whether the end brings everything to the volumes' own devices.
+    pub(super) fn drains(&self) -> bool {
+        self.drains.load(Ordering::SeqCst)
     }
 
     fn flush(
@@ -274,7 +360,12 @@ impl Attachment {
         within_seconds: f64,
         progress: &mut impl FnMut(&str, u64, u64),
     ) -> Result<Answer, Failure> {
-        let (cache, within) = (self.cached()?, seconds(within_seconds)?);
+        let within = seconds(within_seconds)?;
+        if let Some(pages) = self.engine.pages() {
+            pages.flush()?;
+            return done(&Flushed { copies_left: 0 });
+        }
+        let cache = self.cached()?;
         cache.flush().map_err(|error| Failure::refused("flush", chain(&error)))?;
         let drained = cache.drain(within, |left| {
             progress("blocks to be copied", 0, left);
@@ -284,7 +375,20 @@ impl Attachment {
     }
 
     fn set(&self, settings: &Settings) -> Result<Answer, Failure> {
+        if let (Some(pages), Some(mode)) = (self.engine.pages(), &settings.mode) {
+            if *settings != (Settings { mode: Some(mode.clone()), ..Settings::default() }) {
+                return Err(Failure::usage("set", "the page engine has a mode, and no population or budget")
+                    .next("give --mode alone"));
+            }
+            let mode = super::create::mode(mode).map_err(|error| Failure::refused("mode", error))?;
+            pages.set_mode(mode)?;
+            return done(&self.report().0);
+        }
         let cache = self.cached()?;
+        if settings.mode.is_some() {
+            return Err(Failure::refused("mode", "the fragment engine always writes through")
+                .next("give --write-mode, which says what becomes of copies in the cache"));
+        }
         // All of it or nothing: what may be refused comes first.
         let mode = settings.write_mode.as_deref().map(str::parse::<WriteMode>).transpose();
         let mode = mode.map_err(|error| Failure::refused("write mode", error))?;
@@ -332,30 +436,36 @@ impl Attachment {
                     .next("disconnect them first (nbd-client -d, umount), or give --disconnect"));
             }
         }
-        let mut fuse = self.fuse.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = fuse.as_mut().filter(|_| !disconnect) {
-            if let Err(error) = file.unmount() {
-                if let Some(server) = &*self.server.read().unwrap_or_else(PoisonError::into_inner) {
-                    server.let_in_again();
-                }
-                let failure =
-                    Failure::refused(file.path().display(), format!("it cannot be unmounted: {error}"));
-                return Err(failure.next(
-                    "end what uses it (umount, losetup -d), or give --disconnect: whoever has it open gets errors then",
-                ));
+        let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(failure) = if disconnect { Ok(()) } else { local.end_unused() } {
+            if let Some(server) = &*self.server.read().unwrap_or_else(PoisonError::into_inner) {
+                server.let_in_again();
             }
-            *fuse = None;
+            return Err(failure);
         }
         Ok(within)
     }
 
-    /// The file that the volume is shown as, to be ended.
-    pub(super) fn take_fuse(&self) -> Option<FuseFile> {
-        self.fuse.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The cache device, for the end; nobody resizes the cache any more. None if somebody is in a write of
+    /// its superblock that the device does not give back in time.
+    pub(super) fn take_device(&self) -> Option<CacheDevice> {
+        loop {
+            match self.device.try_lock() {
+                Ok(mut device) => return device.take(),
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().take(),
+                Err(TryLockError::WouldBlock) if self.ending.left().is_zero() => return None,
+                Err(TryLockError::WouldBlock) => thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+
+    /// What this machine sees of the volumes, to be ended.
+    pub(super) fn take_local(&self) -> Local {
+        std::mem::take(&mut *self.local.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn done(result: &impl Serialize) -> Result<Answer, Failure> {
+pub(super) fn done(result: &impl Serialize) -> Result<Answer, Failure> {
     let result = serde_json::to_value(result);
     let result = result
         .map_err(|error| Failure::refused("control socket", format!("no answer can be made: {error}")))?;
@@ -363,7 +473,7 @@ fn done(result: &impl Serialize) -> Result<Answer, Failure> {
 }
 
 /// A time that a request gives.
-fn seconds(seconds: f64) -> Result<Duration, Failure> {
+pub(super) fn seconds(seconds: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|time| *time <= Duration::from_secs(86_400))

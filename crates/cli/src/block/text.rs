@@ -2,7 +2,8 @@
 
 use mezzanine_report::{Table, facts, number};
 
-use super::report::{CacheReport, Report};
+use super::page;
+use super::report::{CacheReport, Report, VolumeReport};
 use crate::size::Size;
 
 /// Why a request, or a part of one, went past the cache: a counter, and what it means.
@@ -35,7 +36,11 @@ const BYPASSES: [(&str, &str); 24] = [
 
 pub(super) fn status(report: &Report) -> String {
     let mut text = String::new();
-    if let Some(cache) = &report.cache {
+    if let Some(page) = &report.page {
+        text.push_str(&page::text(page));
+        text.push_str(&of_volumes(report));
+        return text;
+    } else if let Some(cache) = &report.cache {
         text.push_str(&of_cache(cache));
     } else {
         text.push_str("without a cache: every request goes to the volume's own device\n");
@@ -62,11 +67,33 @@ pub(super) fn status(report: &Report) -> String {
         ]);
     }
     text.push_str(&table.render());
-    text.push_str(&format!(
+    text.push_str(&block_devices(report));
+    text.push_str(&process(report));
+    text
+}
+
+/// Volumes whose requests are not counted one by one.
+fn of_volumes(report: &Report) -> String {
+    let mut table = Table::new(["volume", "size", "backing"]).left([2]);
+    for volume in &report.volumes {
+        table.row([volume.name.clone(), Size(volume.bytes).to_string(), volume.backing.clone()]);
+    }
+    format!("\n{}{}{}", table.render(), block_devices(report), process(report))
+}
+
+/// As which block devices the kernel has the volumes.
+fn block_devices(report: &Report) -> String {
+    let of = |volume: &VolumeReport| {
+        volume.block_device.as_ref().map(|path| format!("{} is {path}\n", volume.name))
+    };
+    report.volumes.iter().filter_map(of).collect()
+}
+
+fn process(report: &Report) -> String {
+    format!(
         "\nprocess {}, {:.0} s, {} clients now, {} so far, {} failed requests\n",
         report.process, report.seconds, report.clients, report.clients_seen, report.failed_requests
-    ));
-    text
+    )
 }
 
 fn percent(part: u64, all: u64) -> String {
@@ -85,7 +112,14 @@ fn of_cache(cache: &CacheReport) -> String {
     let mut text = facts(&[
         (
             "cache",
-            format!("{}, {}, {} (epoch {})", cache.path, Size(cache.cache_bytes), cache.health, cache.epoch),
+            format!(
+                "{}, {} of at most {}, {} (epoch {})",
+                cache.path,
+                Size(cache.cache_bytes),
+                Size(cache.cache_bytes_max),
+                cache.health,
+                cache.epoch
+            ),
         ),
         ("began with", cache.begins.clone()),
         (

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use mezzanine_engine::SyncMode;
 use mezzanine_fragment::{WORKERS_MAX, WriteMode};
 use mezzanine_report::Table;
 
@@ -44,7 +45,11 @@ pub(crate) const SET_EXAMPLES: &str = "Examples:
 
 pub(crate) const DETACH_EXAMPLES: &str = "Examples:
   mezz block detach /run/sdb.sock
-  mezz block detach /run/sdb.sock --within 2min --disconnect";
+  mezz block detach /run/sdb.sock --within 2min --disconnect
+  mezz block detach /run/sdb.sock --keep
+
+With the page engine in mode durable everything that the cache device alone has is written to the volumes, for --within at most; then they can be used \
+without it. With --keep, after a signal, and where the time is not enough, it stays there, and the volumes need the cache device.";
 
 /// The options of `block status`.
 #[derive(Debug, Args)]
@@ -117,6 +122,11 @@ pub(crate) struct SetArgs {
     /// Writes that miss a fragment until it is brought in; 0: writes do not count.
     #[arg(long, value_name = "N", group = "what")]
     admit_writes: Option<u32>,
+
+    /// Where a write is when a flush is answered, with the page engine: through (on the volume's own device)
+    /// or durable (on the cache device). Writers wait while what the cache device alone has is written.
+    #[arg(long, value_name = "MODE", group = "what", value_parser = super::create::mode)]
+    mode: Option<SyncMode>,
 }
 
 /// The options of `block detach`.
@@ -133,6 +143,10 @@ pub(crate) struct DetachArgs {
     /// Disconnect clients; without it, none may be connected.
     #[arg(long)]
     disconnect: bool,
+
+    /// Leave on the cache device what it alone has (page engine, mode durable).
+    #[arg(long)]
+    keep: bool,
 }
 
 /// A time such as 500ms, 30s or 5min.
@@ -203,7 +217,8 @@ fn list_once(json: bool) -> Result<(), Failure> {
     for (one, report) in &all {
         let cache = one.cache.as_ref().map_or("none".to_owned(), |path| path.display().to_string());
         let names: Vec<_> = report.volumes.iter().map(|volume| volume.name.as_str()).collect();
-        let hits = report.cache.as_ref().and_then(|cache| cache.hit_ratio);
+        let of_pages = report.page.as_ref().and_then(|page| page.hit_ratio);
+        let hits = report.cache.as_ref().and_then(|cache| cache.hit_ratio).or(of_pages);
         table.row([
             cache,
             report.process.to_string(),
@@ -243,13 +258,18 @@ pub(super) fn set(args: &SetArgs, json: bool) -> Result<(), Failure> {
         yield_us: args.yield_above,
         admit_reads: args.admit_reads,
         admit_writes: args.admit_writes,
+        mode: args.mode.map(|mode| mode.name().to_owned()),
     });
     let report: Report = asked(&args.cache, request)?;
     if json { output::json(&report) } else { output::print(&text::status(&report)) }
 }
 
 pub(super) fn detach(args: &DetachArgs, json: bool) -> Result<(), Failure> {
-    let request = Request::Detach { within_seconds: args.within.as_secs_f64(), disconnect: args.disconnect };
+    let request = Request::Detach {
+        within_seconds: args.within.as_secs_f64(),
+        disconnect: args.disconnect,
+        keep: args.keep,
+    };
     let socket = find(&args.cache)?;
     let detached: Detached = asked(&socket, request)?;
     // Its devices are free when its socket is gone, the last thing that it gives up.
@@ -259,6 +279,15 @@ pub(super) fn detach(args: &DetachArgs, json: bool) -> Result<(), Failure> {
     }
     if json {
         return output::json(&detached);
+    }
+    if let Some(pages) = &detached.pages {
+        let done = format!("detached after {:.1} s; {}", detached.seconds, pages.text());
+        if !detached.is_whole {
+            return Err(Failure::check(args.cache.display(), done).next(
+                "attach it again and give `mezz block detach` more time (--within); nothing is lost meanwhile",
+            ));
+        }
+        return output::print(&format!("{done}\n"));
     }
     let next = if detached.is_whole {
         "the cache goes on with what it has when it is attached again".to_owned()

@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::failure::{Failure, chain};
 use crate::output;
 use crate::size::Size;
+use crate::ublk;
 use measure::{CLIENTS_MAX, Measurement, Phase, Setup, Writes, measure, measure_new_file};
 
 const LIST_EXAMPLES: &str = "Examples:
@@ -60,6 +61,9 @@ pub(crate) enum DeviceVerb {
     /// Serve a file, a block device or a modelled drive over NBD, and cut the drive's power.
     #[command(after_help = serve::EXAMPLES)]
     Serve(Box<serve::ServeArgs>),
+    /// Delete a block device that a crash of `serve --ublk` or `block attach --ublk` has left.
+    #[command(name = "ublk-delete", after_help = ublk::DELETE_EXAMPLES)]
+    UblkDelete(ublk::DeleteArgs),
     /// Cut the power of a recorded device at any event, and name the flush that a database forgot.
     #[command(after_help = cuts::EXAMPLES)]
     Cuts(cuts::CutsArgs),
@@ -140,6 +144,7 @@ pub(crate) fn run(verb: &DeviceVerb, json: bool) -> Result<(), Failure> {
         DeviceVerb::Probe(args) => probe::run(args, json),
         DeviceVerb::Fit(args) => fit::run(args, json),
         DeviceVerb::Serve(args) => serve::run(args, json),
+        DeviceVerb::UblkDelete(args) => ublk::delete(args, json),
         DeviceVerb::Cuts(args) => cuts::run(args, json),
     }
 }

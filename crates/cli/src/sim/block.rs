@@ -7,7 +7,7 @@ use mezzanine_device::model;
 use mezzanine_sim::timed::Refusal;
 use mezzanine_sim::timed::block::{
     Admission, BlockCache, BlockDevice, BlockInterval, BlockLoad, BlockOutcome, BlockSetup, SceSetup,
-    SizingOutcome, run_blocks, run_sizing,
+    SizingOutcome, Stalls, run_blocks, run_sizing,
 };
 use serde::Serialize;
 
@@ -117,6 +117,10 @@ pub(crate) struct BlockArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     admit_writes: u32,
 
+    /// Every so many seconds the cache device stands still for so many milliseconds: SECONDS:MS.
+    #[arg(long, value_name = "SECONDS:MS", value_parser = stalls)]
+    cache_stalls: Option<Stalls>,
+
     /// After so many seconds sce has so many bytes for fragments, at most those that it begins with:
     /// SECONDS:SIZE.
     #[arg(long, value_name = "SECONDS:SIZE", value_parser = resize)]
@@ -197,6 +201,13 @@ fn resize(text: &str) -> Result<Resize, String> {
     size.parse::<Size>().map(|size| Resize(seconds, size.0)).map_err(|_| wrong())
 }
 
+fn stalls(text: &str) -> Result<Stalls, String> {
+    let wrong = || "write SECONDS:MS, as 5:1000".to_owned();
+    let (every, lasts) = text.split_once(':').ok_or_else(wrong)?;
+    let [every_seconds, lasts_ms] = [every, lasts].map(|number| number.parse().map_err(|_| wrong()));
+    Ok(Stalls { every_seconds: every_seconds?, lasts_ms: lasts_ms? })
+}
+
 fn stages(text: &str) -> Result<Stages, String> {
     let wrong = || "write three of WORKERS:MISS:FREE:PERIOD, as 8:35:10:100,4:15:0:100,1:0:0:500".to_owned();
     let stage = |text: &str| {
@@ -241,6 +252,7 @@ impl BlockArgs {
             cache_bytes: self.cache_size.0,
             backing: self.backing.clone(),
             cache_device: self.cache_device.clone(),
+            cache_stalls: self.cache_stalls,
             load,
             request_bytes: self.request.0,
             write_share: self.write_share,
@@ -263,6 +275,7 @@ fn refused(refusal: Refusal) -> Failure {
         "cache_bytes" => "--cache-size",
         "backing" => "--backing",
         "cache_device" => "--cache-device",
+        "cache_stalls" => "--cache-stalls",
         "request_bytes" => "--request",
         "write_share" => "--write-share",
         "clients" => "--clients",

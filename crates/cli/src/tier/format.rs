@@ -230,9 +230,9 @@ fn configure(args: &FormatArgs, bytes: u64, zones: Option<Zones>) -> Result<(Tie
     Ok((config, geometry))
 }
 
-/// A file that is new is removed again when it cannot be formatted.
-fn create_and_format(volume: &VolumeConfig, geometry: &Geometry, args: &FormatArgs) -> Result<(), Failure> {
-    let options = OpenOptions {
+/// How a file is made for a tier: nobody else has it, and no later write finds the file system full.
+pub(crate) fn new_flash(geometry: &Geometry) -> OpenOptions {
+    OpenOptions {
         write: true,
         create_new: true,
         len: Some(geometry.flash_bytes()),
@@ -240,7 +240,12 @@ fn create_and_format(volume: &VolumeConfig, geometry: &Geometry, args: &FormatAr
         exclusive_lock: true,
         no_follow: true,
         ..OpenOptions::default()
-    };
+    }
+}
+
+/// A file that is new is removed again when it cannot be formatted.
+fn create_and_format(volume: &VolumeConfig, geometry: &Geometry, args: &FormatArgs) -> Result<(), Failure> {
+    let options = new_flash(geometry);
     let device =
         FileDevice::open(&args.flash, &options).map_err(|error| open_failure(&args.flash, &error))?;
     let formatted = format(&device, volume, args, false);

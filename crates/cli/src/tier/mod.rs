@@ -14,7 +14,9 @@ mod verify;
 
 use clap::Subcommand;
 
+pub(crate) use format::new_flash;
 pub(crate) use only_copies::{OnlyCopy, only_copies};
+pub(crate) use open::Flash;
 pub(crate) use postgres::{file_of, page_name};
 
 use crate::failure::Failure;

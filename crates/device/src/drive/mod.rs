@@ -19,6 +19,8 @@ mod statistics;
 
 mod powered;
 
+mod ahead;
+
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +30,7 @@ pub use powered::{LosesPower, ModelledContents, PoweredDrive};
 pub use statistics::Statistics;
 
 use crate::model::{Full, Model, Operation, OperationKind, Progress, Submitted, Ticket, Timing};
-use crate::{Capabilities, Device, DeviceError, Request, Zone};
+use crate::{Capabilities, Device, DeviceError, ReadsAhead, Request, Zone};
 use region::{Guard, Region};
 
 /// Callers look at least this often whether the time scale has changed.
@@ -161,7 +163,7 @@ impl Drive {
             return None;
         }
         let now = body.clock.now();
-        let mut pending = Pending { waiting: Vec::new(), known: now };
+        let mut pending = Pending { waiting: Vec::new(), known: now, awaited: 0 };
         pending.waiting.extend(operations.map(|operation| Waiting { operation, entered: now, ticket: None }));
         self.look(&mut body, now, &mut pending, false);
         Some(pending)
@@ -206,6 +208,12 @@ impl Drive {
         later.unwrap_or(u64::MAX).min(retry)
     }
 
+    /// [`Self::wait`] for what was entered some time ago, while nobody waited.
+    fn wait_from_now(&self, pending: Pending) {
+        let awaited = self.lock().clock.now();
+        self.wait(Pending { awaited, ..pending });
+    }
+
     /// Holds the caller back until everything it entered is complete.
     fn wait(&self, mut pending: Pending) {
         loop {
@@ -217,7 +225,8 @@ impl Drive {
             let again = self.look(&mut body, now, &mut pending, true);
             let model_deadline = if pending.waiting.is_empty() { pending.known } else { again };
             if pending.waiting.is_empty() && now >= pending.known {
-                body.counters.late_ns = body.counters.late_ns.wrapping_add(now - pending.known);
+                let due = pending.known.max(pending.awaited);
+                body.counters.late_ns = body.counters.late_ns.wrapping_add(now.saturating_sub(due));
                 return;
             }
             let real_deadline = body.clock.real_at(model_deadline);
@@ -232,6 +241,8 @@ struct Pending {
     waiting: Vec<Waiting>,
     /// The latest completion known so far, in model time.
     known: u64,
+    /// From when on somebody waits for them: nobody is let go too late before.
+    awaited: u64,
 }
 
 struct Waiting {
@@ -249,6 +260,19 @@ struct Attached {
 }
 
 impl Attached {
+    /// Bytes of the device as an operation of the drive.
+    fn placed(&self, kind: OperationKind, offset: u64, len: u64) -> Operation {
+        let timing = &self.drive.timing;
+        let Attachment { base_offset, spread, span, .. } = self.attachment;
+        let mut operation = timing.operation(kind, base_offset.wrapping_add(offset), len);
+        if spread != 1.0 || span != 1.0 {
+            let stroke = timing.capacity() as f64 * span;
+            let base = (base_offset % timing.capacity()) as f64;
+            operation.position = ((base + offset as f64 * spread) / stroke).fract().abs() * span;
+        }
+        operation
+    }
+
     /// What a request is to the drive.
     fn operation(&self, request: &Request<'_>) -> Option<Operation> {
         let kind = match request {
@@ -262,17 +286,10 @@ impl Attached {
             Request::Discard { .. } => OperationKind::Discard,
         };
         let (offset, len) = request.range()?;
-        let timing = &self.drive.timing;
-        let Attachment { base_offset, spread, span, .. } = self.attachment;
-        let mut operation = timing.operation(kind, base_offset.wrapping_add(offset), len);
+        let mut operation = self.placed(kind, offset, len);
         operation.through = matches!(request, Request::WriteThrough { .. });
         if let Request::Write { stream, .. } = request {
             operation.stream = *stream;
-        }
-        if spread != 1.0 || span != 1.0 {
-            let stroke = timing.capacity() as f64 * span;
-            let base = (base_offset % timing.capacity()) as f64;
-            operation.position = ((base + offset as f64 * spread) / stroke).fract().abs() * span;
         }
         Some(operation)
     }
@@ -307,6 +324,10 @@ impl Attached {
 }
 
 impl Device for Attached {
+    fn reads_ahead(self: Arc<Self>, places: usize, bytes: usize) -> Result<Box<dyn ReadsAhead>, DeviceError> {
+        Ok(Box::new(ahead::DriveAhead::new(self, places, bytes)))
+    }
+
     fn capabilities(&self) -> Capabilities {
         let volatile_cache = self.drive.model.volatile_cache;
         Capabilities { volatile_cache, ..self.inner.capabilities() }

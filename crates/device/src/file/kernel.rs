@@ -24,6 +24,34 @@ pub(super) fn open_again(file: &File, path: &Path) -> io::Result<File> {
     if same { Ok(again) } else { Err(io::Error::other("its path leads to another file now")) }
 }
 
+/// Has the kernel begin to read a range into its page cache.
+pub(super) fn will_need(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
+    let offset = libc::off_t::try_from(offset).map_err(|_| invalid())?;
+    let len = libc::off_t::try_from(len).map_err(|_| invalid())?;
+    // SAFETY: the call takes no pointers and changes no contents.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, len, libc::POSIX_FADV_WILLNEED) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Whether a file lies in memory (tmpfs): a read of it is a copy, and nothing is gained by beginning it
+/// early.
+pub(super) fn lies_in_memory(file: &File) -> bool {
+    // Of a block device the file system is asked that has its name, which lies in memory as a rule.
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let mut about = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the pointer is valid for the duration of the call.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), about.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the call has succeeded, and filled it in.
+    unsafe { about.assume_init() }.f_type == libc::TMPFS_MAGIC
+}
+
 /// Length in bytes of a block device.
 pub(super) fn block_device_len(file: &File) -> io::Result<u64> {
     let mut len = 0_u64;

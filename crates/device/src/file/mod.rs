@@ -23,6 +23,8 @@ mod pool;
 
 mod ring;
 
+mod ahead;
+
 mod zoned;
 
 mod kernel;
@@ -31,11 +33,11 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 pub use open::{DirectIo, IoEngine, OpenOptions};
 
-use crate::{AlignedBuf, Capabilities, Device, DeviceError, DeviceErrorKind, Request, Zone};
+use crate::{AlignedBuf, Capabilities, Device, DeviceError, DeviceErrorKind, ReadsAhead, Request, Zone};
 use open::Opened;
 use transfer::{Memory, Transfer};
 
@@ -54,8 +56,14 @@ pub struct FileDevice {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Batches {
     Ring,
+    /// By a ring, and without threads where none can be had.
+    RingAlone,
     Pool,
     OneByOne,
+}
+
+fn one_by_one(transfers: &mut [Transfer<'_>]) -> Vec<io::Result<()>> {
+    transfers.iter_mut().map(Transfer::carry_out).collect()
 }
 
 impl Drop for FileDevice {
@@ -109,7 +117,8 @@ impl FileDevice {
         open: impl FnOnce() -> Result<Opened, DeviceError>,
     ) -> Result<Self, DeviceError> {
         let batches = match (options.engine, ring::unavailable()) {
-            (IoEngine::Sequential, _) => Batches::OneByOne,
+            (IoEngine::Sequential, _) | (IoEngine::RingOrSequential, Some(_)) => Batches::OneByOne,
+            (IoEngine::RingOrSequential, None) => Batches::RingAlone,
             (IoEngine::ThreadPool, _) | (IoEngine::Auto, Some(_)) => Batches::Pool,
             (IoEngine::Auto | IoEngine::IoUring, None) => Batches::Ring,
             (IoEngine::IoUring, Some(reason)) => {
@@ -119,6 +128,8 @@ impl FileDevice {
             }
         };
         let opened = open()?;
+        let in_memory = || kernel::lies_in_memory(&opened.buffered);
+        let batches = if batches == Batches::RingAlone && in_memory() { Batches::OneByOne } else { batches };
         let (path, writable) = (path.to_path_buf(), options.write);
         Ok(Self { path, opened, writable, batches, edges: RwLock::new(()), flush: FlushState::default() })
     }
@@ -335,11 +346,15 @@ impl FileDevice {
             });
         }
         let shared = self.edges.read().unwrap_or_else(PoisonError::into_inner);
-        let outcomes = match self.batches {
-            Batches::Ring => ring::run(&mut transfers).unwrap_or_else(|| pool::run(&mut transfers)),
-            Batches::Pool => pool::run(&mut transfers),
-            Batches::OneByOne => transfers.iter_mut().map(Transfer::carry_out).collect(),
-        };
+        // A process that is killed in a system call is there until the call has ended. What it has given to a
+        // ring the kernel carries out after it is gone: a write would come behind a recovery, over what was
+        // written since.
+        let is_write = |transfer: &Transfer<'_>| matches!(transfer.memory, Memory::Write(_));
+        let ringed = if transfers.iter().any(is_write) { None } else { self.run_ringed(&mut transfers) };
+        let outcomes = ringed.unwrap_or_else(|| match self.batches {
+            Batches::Ring | Batches::Pool => pool::run(&mut transfers),
+            Batches::RingAlone | Batches::OneByOne => one_by_one(&mut transfers),
+        });
         drop(shared);
         let done: Vec<usize> = transfers.iter().map(|transfer| transfer.done).collect();
         drop(transfers);
@@ -355,6 +370,14 @@ impl FileDevice {
                 _ => outcome,
             };
             results[*index] = outcome.map_err(|error| self.failed(operation, offset, len as usize, error));
+        }
+    }
+
+    /// Through the ring, if batches go there.
+    fn run_ringed(&self, transfers: &mut [Transfer<'_>]) -> Option<Vec<io::Result<()>>> {
+        match self.batches {
+            Batches::Ring | Batches::RingAlone => ring::run(transfers),
+            Batches::Pool | Batches::OneByOne => None,
         }
     }
 
@@ -392,6 +415,10 @@ impl FileDevice {
 }
 
 impl Device for FileDevice {
+    fn reads_ahead(self: Arc<Self>, places: usize, bytes: usize) -> Result<Box<dyn ReadsAhead>, DeviceError> {
+        ahead::reads_ahead(self, places, bytes)
+    }
+
     fn capabilities(&self) -> Capabilities {
         let sector = self.opened.block_device_len.map(|_| kernel::sector_size(&self.opened.buffered));
         Capabilities {

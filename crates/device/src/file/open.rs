@@ -23,7 +23,9 @@ pub enum DirectIo {
     Never,
 }
 
-/// How several requests are carried out at once. A single request takes the plain system call with either.
+/// How several requests are carried out at once. A single request takes the plain system call with any of
+/// them, and so does a batch with a write: io_uring is for reads. A process that is killed is there until its
+/// system calls have ended, while the kernel carries out after its end what it has given to a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IoEngine {
     /// io_uring where the kernel allows it, else the thread pool.
@@ -35,6 +37,9 @@ pub enum IoEngine {
     ThreadPool,
     /// One after the other on the calling thread, for processes that must start no threads and may fork.
     Sequential,
+    /// For such processes too: io_uring where the kernel allows it, with a ring for each process, else one
+    /// after the other. Files in memory are read and written one after the other.
+    RingOrSequential,
 }
 
 /// How to open a [`FileDevice`](super::FileDevice). The default opens an existing file for reading.
@@ -56,7 +61,8 @@ pub struct OpenOptions {
     pub engine: IoEngine,
     /// Fail with `Busy` unless nobody else, in this process or another, has the file open with this option.
     /// A block device must not be mounted or otherwise claimed either. A child that is forked has no part in
-    /// it, unless batches are [`IoEngine::Sequential`]: then it is the same user of the file.
+    /// it, unless batches are [`IoEngine::Sequential`] or [`IoEngine::RingOrSequential`]: then it is the same
+    /// user of the file.
     pub exclusive_lock: bool,
     /// Fail with `SymbolicLink` if the last part of the path is a symbolic link.
     pub no_follow: bool,
@@ -191,7 +197,8 @@ impl Opening<'_> {
         let is_block_device =
             buffered.metadata().map_err(|error| self.io_error(error))?.file_type().is_block_device();
         let (mut claim, mut kept) = (None, Vec::new());
-        let alone = self.options.engine != IoEngine::Sequential;
+        let forks = matches!(self.options.engine, IoEngine::Sequential | IoEngine::RingOrSequential);
+        let alone = !forks;
         if self.options.exclusive_lock {
             kept.extend(alone.then(|| KeptFromChildren::new(&buffered)));
             kernel::lock_exclusively(&buffered).map_err(|error| self.busy(error, &buffered))?;

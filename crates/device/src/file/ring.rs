@@ -1,4 +1,5 @@
-//! Concurrent transfers through io_uring.
+//! Concurrent reads through io_uring. Writes are never given to a ring: the kernel carries out what it has
+//! also when whoever gave it is dead, and that would come over what a recovery has written since.
 //!
 //! Every thread has a ring of its own, so submitting takes no lock and no completion has to find its way to
 //! another thread. A ring does not survive a `fork` (both processes would share its memory), so each
@@ -45,15 +46,15 @@ fn probe() -> Result<(), String> {
     let ring = IoUring::new(2).map_err(|error| format!("io_uring is not available ({error})"))?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe).map_err(|error| format!("io_uring is too old ({error})"))?;
-    if probe.is_supported(opcode::Read::CODE) && probe.is_supported(opcode::Write::CODE) {
+    if probe.is_supported(opcode::Read::CODE) {
         Ok(())
     } else {
-        Err("io_uring is too old: it has no plain read and write".to_string())
+        Err("io_uring is too old: it has no plain read".to_string())
     }
 }
 
-/// Carries out all transfers concurrently; one result each, in order. `None` if no ring could be had now, in
-/// which case nothing was started.
+/// Carries out all transfers, which are reads, concurrently; one result each, in order. `None` if no ring could
+/// be had now, in which case nothing was started.
 pub(super) fn run(transfers: &mut [Transfer<'_>]) -> Option<Vec<io::Result<()>>> {
     let mut ring = take_ring()?;
     let outcome = Submission::new(transfers).run(&mut ring.ring);
@@ -68,6 +69,12 @@ pub(super) fn run(transfers: &mut [Transfer<'_>]) -> Option<Vec<io::Result<()>>>
         }
     }
     Some(results)
+}
+
+/// Whether this thread has used a ring.
+#[cfg(test)]
+pub(super) fn was_used() -> bool {
+    RING.with(|slot| slot.borrow().is_some())
 }
 
 /// This thread's ring, taken out of its slot so that no borrow is held while waiting.
@@ -172,9 +179,6 @@ fn entry_for(transfer: &mut Transfer<'_>) -> squeue::Entry {
             let len = buf.len().min(TRANSFER_LEN_MAX) as u32;
             opcode::Read::new(file, buf.as_mut_ptr(), len).offset(offset).build()
         }
-        Memory::Write(buf) => {
-            let len = buf.len().min(TRANSFER_LEN_MAX) as u32;
-            opcode::Write::new(file, buf.as_ptr(), len).offset(offset).build()
-        }
+        Memory::Write(_) => unreachable!("no write is given to a ring"),
     }
 }

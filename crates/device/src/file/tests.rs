@@ -173,3 +173,38 @@ fn flushes_apart_go_through_a_file_that_nobody_else_has_open() {
     assert_eq!(device.flush().unwrap_err().kind(), DeviceErrorKind::FlushFailed);
     std::fs::remove_file(&path).unwrap();
 }
+
+/// The kernel carries out what was given to a ring also when whoever gave it is dead. A process that is
+/// recovered after, and writes to the same places, must not meet that; in a system call a process dies late.
+#[test]
+fn writes_are_system_calls_and_reads_go_through_the_ring() {
+    if let Some(reason) = ring::unavailable() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let directory = std::env::temp_dir();
+    for engine in [IoEngine::Auto, IoEngine::IoUring, IoEngine::RingOrSequential] {
+        let path = directory.join(format!("mezzanine-ring-{engine:?}-{}", std::process::id()));
+        let options = OpenOptions { engine, len: Some(1 << 16), ..OpenOptions::read_write_create() };
+        let device = FileDevice::open(&path, &options).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (first, second) = (AlignedBuf::copy_of(&[1; 4096]), AlignedBuf::copy_of(&[2; 4096]));
+                let mut writes = [Request::write(&first, 0), Request::write(&second, 8192)];
+                assert!(device.run(&mut writes).into_iter().all(|result| result.is_ok()));
+                assert!(!ring::was_used(), "{engine:?}");
+                let (mut one, mut other) = (AlignedBuf::zeroed(4096), AlignedBuf::zeroed(4096));
+                let mut reads = [
+                    Request::Read { offset: 0, buf: &mut one },
+                    Request::Read { offset: 8192, buf: &mut other },
+                ];
+                assert!(device.run(&mut reads).into_iter().all(|result| result.is_ok()));
+                assert_eq!((one[0], other[0]), (1, 2));
+                let in_memory = kernel::lies_in_memory(&device.opened.buffered);
+                let expected = engine != IoEngine::RingOrSequential || !in_memory;
+                assert_eq!(ring::was_used(), expected, "{engine:?}");
+            });
+        });
+    }
+}

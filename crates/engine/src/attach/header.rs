@@ -6,7 +6,7 @@ use crate::format::SUPERBLOCK_BYTES;
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"MEZZREGN");
 /// Counts up with every change of the layout or the meaning of a region.
-pub const REGION_VERSION: u64 = 16;
+pub const REGION_VERSION: u64 = 17;
 /// Bytes at the start of every region that tell what it is.
 pub(crate) const HEADER_BYTES: usize = size_of::<Header>() + 2 * SUPERBLOCK_BYTES;
 

@@ -17,9 +17,10 @@ use std::sync::atomic::{Ordering, fence};
 
 use mezzanine_ground::interleave::{AtomicU32, AtomicU64};
 use mezzanine_ground::lock::{Guard, RegionLock};
-use mezzanine_ground::region::{Region, Word};
+use mezzanine_ground::region::Region;
 
 use crate::config::Geometry;
+use crate::control::Control;
 use crate::directory::bucket::{Bucket, NO_LINK, tag_of};
 use crate::ids::{EntryNumber, PageId, Sequence};
 use crate::planted::{self, Bug};
@@ -72,13 +73,10 @@ pub(crate) fn is_lost(state: u32) -> bool {
     state & (VALID | LOST) == VALID | LOST
 }
 
-/// A shard's lock and the number that tells lookups, which take no lock, of changes.
+/// A shard's lock, which has a line of its own.
 #[repr(C, align(64))]
 pub(crate) struct Shard {
     lock: RegionLock,
-    /// Odd while the lock's holder links or unlinks entries; one further after each step into or out of
-    /// that.
-    changing: Word,
 }
 const _: () = assert!(size_of::<Shard>() == 64);
 
@@ -119,10 +117,11 @@ pub(crate) struct Directory<'r> {
 /// A shard under its lock.
 pub(crate) struct LockedShard<'r> {
     directory: Directory<'r>,
-    shard: &'r Shard,
     hashed: Hashed,
-    /// The holder has made `changing` odd.
+    /// The holder has made the bucket's number of changes odd.
     began: Cell<bool>,
+    /// Pages that the holder has unlinked, less those that he has linked.
+    unlinked: Cell<i32>,
     guard: Guard<'r>,
 }
 
@@ -209,12 +208,17 @@ impl<'r> Directory<'r> {
     }
 
     #[inline(always)]
+    fn control(&self) -> &'r Control {
+        self.region.at(0).expect(LAID_OUT)
+    }
+
+    #[inline(always)]
     fn shard(&self, hashed: Hashed) -> &'r Shard {
         self.region.at(self.shard_index(hashed)).expect(LAID_OUT)
     }
 
-    /// Which of so many parts of the shards a page belongs to; they are a power of two, and no more than there
-    /// are shards.
+    /// Which of so many parts of the shards a page belongs to; they are a power of two, and no more than
+    /// there are shards.
     #[inline]
     pub(crate) fn part_of(&self, hashed: Hashed, parts: usize) -> usize {
         self.shard_index(hashed) & (parts - 1)
@@ -260,39 +264,43 @@ impl<'r> Directory<'r> {
 
     #[inline]
     fn locked(&self, hashed: Hashed, guard: Guard<'r>) -> LockedShard<'r> {
-        let shard = self.shard(hashed);
-        LockedShard { directory: *self, shard, hashed, began: Cell::new(false), guard }
+        LockedShard { directory: *self, hashed, began: Cell::new(false), unlinked: Cell::new(0), guard }
     }
 
     /// Looks without the shard's lock. What was seen is returned if nothing was linked or unlinked in the
-    /// shard meanwhile; otherwise, or if `look` cannot tell, `None`.
+    /// bucket meanwhile; otherwise, or if `look` cannot tell, `None`.
     ///
     /// Why what is returned is what a holder of the lock would have seen (invariant 2):
-    /// 1. Entries are linked and unlinked only between a step to an odd number and the step to the next even
-    ///    one, both under the lock. A page's older version is unlinked and its newer one linked within one
-    ///    such span, so at even numbers every page has the one valid frame that it is to have.
+    /// 1. Entries of a bucket are linked and unlinked only between a step of its number of changes to an odd
+    ///    one and the step to the next even one, both under the lock. A page's older version is unlinked and
+    ///    its newer one linked within one such span, in the same bucket, so at even numbers every page has
+    ///    the one valid frame that it is to have.
     /// 2. `before` is even and its load acquires: whatever was changed before that number is seen.
     /// 3. Should a load below see a change made after `before`, then the store of the odd number that came
     ///    before the change (release fence in `begin_change`) is seen by the last load, which comes after the
     ///    acquire fence. The numbers differ and nothing is returned. An id that is stored into an entry which
-    ///    is not linked yet (`name`) comes after the change that unlinked it, and a release fence as well.
+    ///    is not linked yet (`name`) comes after the change that unlinked it from this bucket, and a release
+    ///    fence as well; so does what it becomes in another bucket.
     /// 4. So with equal numbers the chain was the same all the while. Its entries were linked all the while,
     ///    hence not written to by the owners of unlinked entries either (access rule 1). And a word that
     ///    moves only once an entry has been unlinked, like the rear that passes its frame again, was not seen
     ///    moved: the load of such a word acquires, and 3 applies.
     /// 5. A walk that is led astray by changes ends after `STEPS_MAX` links, all of which are entries: the
     ///    words of buckets and links never hold anything else.
+    /// 6. The numbers are equal after 2^32 steps as well: who looks would have to be stopped for so many
+    ///    changes of one bucket, and go on at this very one.
     #[inline(always)]
-    fn undisturbed<T>(&self, hashed: Hashed, look: impl FnOnce() -> Option<T>) -> Option<T> {
-        let shard = self.shard(hashed);
-        let before = shard.changing.get();
-        if before % 2 == 1 || shard.lock.is_poisoned() {
+    fn undisturbed<T>(&self, hashed: Hashed, look: impl FnOnce(&'r Bucket) -> Option<T>) -> Option<T> {
+        let bucket = self.bucket(hashed);
+        let before = bucket.changes().load(Ordering::Acquire);
+        if before % 2 == 1 || self.control().poisoned.get() != 0 {
             return None;
         }
-        let seen = look()?;
+        let seen = look(bucket)?;
         planted::outside("lookup: looked, not checked");
         fence(Ordering::Acquire);
-        (shard.changing.get() == before || planted::is(Bug::LookupUnconfirmed)).then_some(seen)
+        let after = bucket.changes().load(Ordering::Relaxed);
+        (after == before || planted::is(Bug::LookupUnconfirmed)).then_some(seen)
     }
 
     /// [`Self::look`] for the common case: the page is where its tag leads first, or nowhere. It is written
@@ -304,28 +312,25 @@ impl<'r> Directory<'r> {
         id: &PageId,
         look: impl FnOnce(Option<(EntryNumber, &'r Entry)>) -> T,
     ) -> Option<T> {
-        self.undisturbed(hashed, || {
-            let bucket = self.bucket(hashed);
-            match bucket.first(hashed.tag()) {
-                Some(link) => {
-                    let at = EntryNumber(link.wrapping_sub(1));
-                    let entry: &Entry = self.region.at(at.0 as usize)?;
-                    entry.is(id).then(|| look(Some((at, entry))))
-                }
-                None => (bucket.chain().load(Ordering::Relaxed) == NO_LINK).then(|| look(None)),
+        self.undisturbed(hashed, |bucket| match bucket.first(hashed.tag()) {
+            Some(link) => {
+                let at = EntryNumber(link.wrapping_sub(1));
+                let entry: &Entry = self.region.at(at.0 as usize)?;
+                entry.is(id).then(|| look(Some((at, entry))))
             }
+            None => (bucket.chain() == NO_LINK).then(|| look(None)),
         })
     }
 
     /// What `look` makes of the entry that is linked for a page, or of none, without the shard's lock; `None`
-    /// if something was linked or unlinked in the shard meanwhile.
+    /// if something was linked or unlinked in the bucket meanwhile.
     pub(crate) fn look<T>(
         &self,
         hashed: Hashed,
         id: &PageId,
         look: impl FnOnce(Option<(EntryNumber, &'r Entry)>) -> T,
     ) -> Option<T> {
-        self.undisturbed(hashed, || Some(look(self.walk(hashed, id, STEPS_MAX).ok()?)))
+        self.undisturbed(hashed, |_| Some(look(self.walk(hashed, id, STEPS_MAX).ok()?)))
     }
 
     /// The entry linked for `id`; an error if its bucket's chain goes on after `steps_max` links.
@@ -342,7 +347,7 @@ impl<'r> Directory<'r> {
                 return Ok(Some((EntryNumber(link - 1), entry)));
             }
         }
-        let mut link = bucket.chain().load(Ordering::Relaxed);
+        let mut link = bucket.chain();
         for _ in 0..steps_max {
             if link == NO_LINK {
                 return Ok(None);
@@ -382,6 +387,12 @@ impl<'r> Directory<'r> {
     /// Tells that a page that was announced is looked for now or never.
     pub(crate) fn prefetch_entry(&self, id: &PageId) {
         let hashed = self.hashed(id);
+        self.prefetch_first(hashed);
+    }
+
+    /// [`Self::prefetch_entry`] for a page whose place is known.
+    #[inline]
+    pub(crate) fn prefetch_first(&self, hashed: Hashed) {
         if let Some(link) = self.bucket(hashed).first(hashed.tag()) {
             self.region.prefetch::<Entry>(link.wrapping_sub(1) as usize);
         }
@@ -409,6 +420,7 @@ impl<'r> Directory<'r> {
         for shard in self.shards() {
             shard.lock.poison();
         }
+        self.control().poisoned.set(1);
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {
@@ -485,12 +497,33 @@ impl<'r> LockedShard<'r> {
         found
     }
 
-    /// Tells lookups that entries are about to change, until the shard is unlocked.
+    fn bucket(&self) -> &'r Bucket {
+        self.directory.bucket(self.hashed)
+    }
+
+    /// The link behind that of a page in its bucket's chain.
+    fn next(&self, link: u32) -> &'r AtomicU32 {
+        &self.directory.entry(EntryNumber(link - 1)).link
+    }
+
+    /// Tells lookups that entries of the bucket are about to change, until the shard is unlocked.
     fn begin_change(&self) {
         if !self.began.replace(true) {
-            self.shard.changing.set(self.shard.changing.get() + 1);
+            let changes = self.bucket().changes();
+            changes.store(changes.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             fence(Ordering::Release);
         }
+    }
+
+    /// Lookups may go by what they see again.
+    fn end_change(&self) {
+        let bucket = self.bucket();
+        if self.unlinked.get() > 0 {
+            let tag = |link: u32| tag_of(self.directory.id(EntryNumber(link - 1)).hash() as u8);
+            bucket.settle(|link| self.next(link), tag);
+        }
+        let changes = bucket.changes();
+        changes.store(changes.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
     /// Makes the entry `at` the valid version of `id`. No other entry of the page may be linked.
@@ -502,11 +535,8 @@ impl<'r> LockedShard<'r> {
         let entry = directory.entry(at);
         entry.set_id(id);
         entry.checksum.store(checksum, Ordering::Relaxed);
-        let bucket = directory.bucket(self.hashed);
-        if !bucket.insert(self.hashed.tag(), at.0 + 1) {
-            entry.link.store(bucket.chain().load(Ordering::Relaxed), Ordering::Relaxed);
-            bucket.chain().store(at.0 + 1, Ordering::Relaxed);
-        }
+        self.bucket().insert(self.hashed.tag(), at.0 + 1, |link| self.next(link));
+        self.unlinked.set(self.unlinked.get() - 1);
         entry.state.store(VALID | flags, Ordering::Release);
     }
 
@@ -517,19 +547,9 @@ impl<'r> LockedShard<'r> {
     pub(crate) fn unlink(&self, at: EntryNumber) {
         let directory = &self.directory;
         self.begin_change();
-        let bucket = directory.bucket(self.hashed);
-        if !bucket.remove(at.0 + 1) {
-            let mut word = bucket.chain();
-            loop {
-                let link = word.load(Ordering::Relaxed);
-                assert_ne!(link, NO_LINK, "invariant 2: a valid frame is linked in its bucket");
-                if link - 1 == at.0 {
-                    break;
-                }
-                word = &directory.entry(EntryNumber(link - 1)).link;
-            }
-            word.store(directory.entry(at).link.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
+        let removed = self.bucket().remove(at.0 + 1, |link| self.next(link));
+        assert!(removed, "invariant 2: a valid frame is linked in its bucket");
+        self.unlinked.set(self.unlinked.get() + 1);
         directory.entry(at).state.store(0, Ordering::Release);
     }
 
@@ -545,7 +565,9 @@ impl<'r> LockedShard<'r> {
     /// Counts a change, so that offers of pages read before it are refused.
     #[inline]
     pub(crate) fn changed(&self) {
-        self.directory.counter(self.hashed).fetch_add(1, Ordering::Relaxed);
+        // Whoever shares the counter has the same shard's lock.
+        let counter = self.directory.counter(self.hashed);
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     pub(crate) fn changes(&self) -> u32 {
@@ -555,9 +577,11 @@ impl<'r> LockedShard<'r> {
 
 impl Drop for LockedShard<'_> {
     fn drop(&mut self) {
-        // What a panic has left half done stays marked as such; then the lock will be poisoned.
-        if self.began.get() && !self.guard.poisons() {
-            self.shard.changing.set(self.shard.changing.get() + 1);
+        if self.guard.poisons() {
+            // What a panic has left half done stays marked as such.
+            self.directory.control().poisoned.set(1);
+        } else if self.began.get() {
+            self.end_change();
         }
     }
 }

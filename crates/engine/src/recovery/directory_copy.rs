@@ -218,8 +218,8 @@ impl Tier {
         workers: &dyn Workers,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<u64, Wrong> {
-        let parts = self.parts_for(workers);
         let records = chunks.iter().map(|chunk| chunk.header.bytes as usize / ITEM_BYTES).sum();
+        let parts = self.parts_for(records, workers);
         let sorted: Vec<_> = chunks.iter().map(|_| Mutex::new(Ok(Vec::new()))).collect();
         let noted = Mutex::new(Ok(*group_end));
         let sort = |task: usize| match task.checked_sub(1) {

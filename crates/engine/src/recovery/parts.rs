@@ -69,10 +69,12 @@ enum Step {
 }
 
 impl Tier {
-    /// Into how many parts the directory is divided.
-    pub(super) fn parts_for(&self, workers: &dyn Workers) -> usize {
-        let one = self.geometry.journal.is_some() || workers.count() == 1;
-        let parts = if one { 1 } else { (workers.count() * PARTS_PER_WORKER).next_power_of_two() };
+    /// Into how many parts the directory is divided for so many records.
+    pub(super) fn parts_for(&self, records: usize, workers: &dyn Workers) -> usize {
+        let count = workers.count_for(records);
+        let one = self.geometry.journal.is_some() || count == 1;
+        // Each part goes through a range that was dropped.
+        let parts = if one { 1 } else { (count * PARTS_PER_WORKER).next_power_of_two() };
         parts.min(PARTS_MAX).min(self.geometry.config().shards as usize)
     }
 
@@ -84,8 +86,8 @@ impl Tier {
         workers: &dyn Workers,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), RecoveryError> {
-        let parts = self.parts_for(workers);
         let records = segments.iter().map(|(_, records)| records.len() / RECORD_BYTES).sum();
+        let parts = self.parts_for(records, workers);
         let sorted: Vec<_> = segments.iter().map(|_| Mutex::new(Ok(Vec::new()))).collect();
         let late = planted::is(Bug::AppearancesNotedLast);
         let sort = |task: usize| match task.checked_sub(1) {

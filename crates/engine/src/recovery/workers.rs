@@ -9,6 +9,11 @@ pub trait Workers {
     /// what comes out does not.
     fn count(&self) -> usize;
 
+    /// How many take part in work on so many records.
+    fn count_for(&self, _records: usize) -> usize {
+        self.count()
+    }
+
     /// Calls `meanwhile` on the calling thread, once, and `work` on each thread, once; on the calling one
     /// behind `meanwhile`. It returns when all calls have. Each call of `work` goes on until nothing is left
     /// to be done, so a host that has no thread to spare just now may call it fewer times, but once at least.

@@ -7,7 +7,7 @@ use mezzanine_ground::interleave::point;
 
 use shuttle::sync::RwLock;
 
-use crate::world::{OWNER, PAGE, World, page_of, version_of};
+use crate::world::{Known, OWNER, PAGE, World, page_of, version_of};
 
 impl World {
     /// Reads a page, wherever it is, and checks that it is no older than whatever was known before.
@@ -18,33 +18,67 @@ impl World {
     /// Reads a page; if it came from disk, with the token of its miss.
     pub(crate) fn read_or_miss(&self, id: &PageId) -> (u64, Option<Token>) {
         let _locked = self.host_lock.read().unwrap();
-        let before = self.known.lock().unwrap().get(id).copied().unwrap_or_default();
+        let before = self.known_of(id);
         let (version, token) = self.find(id);
+        self.has_read(id, before, version);
+        (version, token)
+    }
+
+    /// Reads pages that are looked up in one call.
+    pub(crate) fn read_each(&self, ids: &[PageId]) {
+        let _locked = self.host_lock.read().unwrap();
+        let before: Vec<Known> = ids.iter().map(|id| self.known_of(id)).collect();
+        let mut pages = vec![0; ids.len() * PAGE];
+        let mut found = Vec::new();
+        let memory = ids.iter().copied().zip(pages.chunks_exact_mut(PAGE));
+        self.tier.lookup_each(memory, |lookup| found.push(lookup));
+        for (((id, before), lookup), page) in
+            ids.iter().zip(before).zip(found).zip(pages.chunks_exact_mut(PAGE))
+        {
+            let read = self.look(id, lookup, page).unwrap_or_else(|| self.find(id));
+            self.has_read(id, before, read.0);
+        }
+    }
+
+    fn known_of(&self, id: &PageId) -> Known {
+        self.known.lock().unwrap().get(id).copied().unwrap_or_default()
+    }
+
+    fn has_read(&self, id: &PageId, before: Known, version: u64) {
         let mut known = self.known.lock().unwrap();
         let known = known.entry(*id).or_default();
         assert!(version >= before.seen, "{id:?}: read version {version} after {}", before.seen);
         assert!(version <= known.issued, "{id:?}: read version {version}, which nobody wrote");
         assert!(version == 0 || version > before.gone, "{id:?}: read version {version}, which was dropped");
         known.seen = known.seen.max(version);
-        (version, token)
     }
 
     fn find(&self, id: &PageId) -> (u64, Option<Token>) {
         let mut out = vec![0; PAGE];
         loop {
-            match self.tier.lookup(id, &mut out) {
-                Lookup::Memory => return (version_of(id, &out), None),
-                Lookup::Flash(found) => {
-                    self.read_flash(&found, &mut out);
-                    if self.tier.confirm(&found) {
-                        assert!(self.tier.verify(&found, &out), "{id:?}: a confirmed read is damaged");
-                        return (version_of(id, &out), None);
-                    }
+            let lookup = self.tier.lookup(id, &mut out);
+            if let Some(found) = self.look(id, lookup, &mut out) {
+                return found;
+            }
+        }
+    }
+
+    /// Reads a page that was looked up, and the token if it was missed; `None` if it is to be looked up
+    /// again.
+    fn look(&self, id: &PageId, lookup: Lookup, out: &mut [u8]) -> Option<(u64, Option<Token>)> {
+        match lookup {
+            Lookup::Memory => Some((version_of(id, out), None)),
+            Lookup::Flash(found) => {
+                self.read_flash(&found, out);
+                if !self.tier.confirm(&found) {
+                    return None;
                 }
-                Lookup::Miss(token) => {
-                    point();
-                    return (self.disk.lock().unwrap().now.get(id).copied().unwrap_or(0), Some(token));
-                }
+                assert!(self.tier.verify(&found, out), "{id:?}: a confirmed read is damaged");
+                Some((version_of(id, out), None))
+            }
+            Lookup::Miss(token) => {
+                point();
+                Some((self.disk.lock().unwrap().now.get(id).copied().unwrap_or(0), Some(token)))
             }
         }
     }

@@ -22,6 +22,22 @@ fn rewritten() {
     world.run(1, &[read, write]);
 }
 
+/// As many as are under way at once and one more, so that what was fetched for a page is old when it is
+/// looked up.
+fn rewritten_among_many() {
+    let world = World::new(&tiny(1));
+    let read: Thread = |world| {
+        let ids: Vec<PageId> = (0..17).map(|n| PageId::volume(1, n % 3)).collect();
+        world.read_each(&ids);
+    };
+    let write: Thread = |world| {
+        for n in 0..4 {
+            world.write(&PageId::volume(1, n % 2));
+        }
+    };
+    world.run(1, &[read, write]);
+}
+
 /// The memory that a reader copies a page from is given to other groups meanwhile.
 fn overtaken() {
     let world = World::new(&tiny(1));
@@ -47,6 +63,11 @@ fn a_page_whose_memory_is_reused() {
 #[test]
 fn a_page_that_is_rewritten() {
     check(rewritten);
+}
+
+#[test]
+fn a_page_among_many_that_is_rewritten() {
+    check(rewritten_among_many);
 }
 
 fn overwritten() {
@@ -85,6 +106,11 @@ fn a_copy_of_memory_that_is_not_confirmed_is_noticed() {
 #[test]
 fn a_lookup_that_is_not_confirmed_is_noticed() {
     finds(Bug::LookupUnconfirmed, overwritten, 2000);
+}
+
+#[test]
+fn a_copy_among_many_that_is_not_confirmed_is_noticed() {
+    finds(Bug::StagedCopyUnconfirmed, rewritten_among_many, 2000);
 }
 
 #[test]

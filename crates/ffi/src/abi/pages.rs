@@ -1,14 +1,16 @@
 //! What backends do with pages: write, offer, read, forget, drop.
 
+use std::ffi::c_char;
 use std::slice;
 
 use mezzanine_engine::{Mark, PageId, SyncMode};
 
 use crate::pages::{Found, Written};
+use crate::read_ahead::AheadCounts;
 use crate::read_at_once::AtOnce;
 
 use super::names::{MezzPage, MezzScope};
-use super::{MezzHost, MezzMessage, tell, told};
+use super::{MEZZ_TEXT_BYTES, MezzHost, MezzMessage, put_text, tell, told};
 
 /// What became of a dirty page.
 #[repr(C)]
@@ -154,6 +156,72 @@ pub unsafe extern "C" fn mezz_read_at_once(
             AtOnce::OnDisk => MezzAtOnce::OnDisk,
         };
     }
+}
+
+/// What this process has read ahead since it began.
+#[repr(C)]
+pub struct MezzAhead {
+    /// Reads that were begun.
+    pub begun: u64,
+    /// Of these, pages that a read has taken.
+    pub used: u64,
+    /// Pages that had changed, or came damaged or not at all: they were read anew.
+    pub stale: u64,
+    /// Pages that nobody came for.
+    pub unused: u64,
+    /// Bytes of memory for it now.
+    pub bytes: u64,
+}
+
+/// By what pages are read ahead.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzAheadWay {
+    /// Nothing was to be read ahead so far.
+    None = 0,
+    /// By what the text says.
+    Some = 1,
+    /// By nothing, for the reason that the text gives.
+    Unsupported = 2,
+}
+
+/// Begins to read `count` blocks of a fork from `page` on that lie on flash and that this process will read
+/// soon; at most `depth` of them are under way at a time, and another depth than before gives up what was.
+/// Whether the tier has all of them, so that disk need not be asked.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_read_ahead(host: &MezzHost, page: MezzPage, count: usize, depth: usize) -> bool {
+    let block = |number| MezzPage { block: page.block + number, ..page }.id();
+    match count {
+        1 => host.0.read_ahead(&[page.id()], depth),
+        _ => host.0.read_ahead(&(0..count as u32).map(block).collect::<Vec<_>>(), depth),
+    }
+}
+
+/// Gives up what this process reads ahead: nobody comes for it any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_forget_ahead(host: &MezzHost) {
+    host.0.forget_ahead();
+}
+
+/// What this process has read ahead since it began.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_ahead(host: &MezzHost, out: &mut MezzAhead) {
+    let counts = host.0.ahead_counts();
+    let bytes = host.0.ahead_bytes() as u64;
+    let AheadCounts { begun, used, stale, unused } = counts;
+    *out = MezzAhead { begun, used, stale, unused, bytes };
+}
+
+/// By what this process reads ahead.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_ahead_way(host: &MezzHost, text: &mut [c_char; MEZZ_TEXT_BYTES]) -> MezzAheadWay {
+    let (way, what) = match host.0.ahead_way() {
+        None => (MezzAheadWay::None, String::new()),
+        Some(Ok(what)) => (MezzAheadWay::Some, what),
+        Some(Err(why)) => (MezzAheadWay::Unsupported, why),
+    };
+    put_text(&what, text);
+    way
 }
 
 /// Whether the tier has the page now.

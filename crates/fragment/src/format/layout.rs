@@ -2,7 +2,7 @@
 
 use super::record::record_bytes;
 use super::superblock::{SUPERBLOCK_BYTES_MAX, SUPERBLOCK_OFFSETS};
-use crate::config::{ConfigError, FRAGMENT_BYTES_MAX, FRAGMENT_BYTES_MIN, FRAGMENTS_MAX};
+use crate::config::{BLOCK_BYTES, ConfigError, FRAGMENT_BYTES_MAX, FRAGMENT_BYTES_MIN, FRAGMENTS_MAX};
 
 /// The map is written in blocks of this many bytes.
 pub const MAP_BLOCK_BYTES: u64 = 4096;
@@ -73,7 +73,38 @@ impl DeviceLayout {
     }
 
     fn end(&self) -> u64 {
-        self.data_offset + self.slots * self.fragment_bytes
+        self.end_of(self.slots)
+    }
+
+    /// Bytes of the device that a cache with so many of its slots needs, from the beginning on.
+    pub fn end_of(&self, slots: u64) -> u64 {
+        self.data_offset + slots * self.fragment_bytes
+    }
+
+    /// How many of the slots a cache has that uses so many bytes of its device, from the beginning on.
+    ///
+    /// # Errors
+    /// If they are no whole blocks, have no room for a fragment, or are more than this is the layout of.
+    pub fn slots_within(&self, bytes: u64) -> Result<u64, ConfigError> {
+        let refused = |reason, advice| Err(ConfigError::new("size", reason, advice));
+        let (least, most) = (self.end_of(1), self.cache_bytes);
+        if bytes < least {
+            let reason = format!("{bytes} bytes have no room for superblocks, map and a fragment");
+            return refused(reason, format!("use at least {least}"));
+        }
+        if bytes > most {
+            let reason = format!("the cache was laid out for {most} bytes at most, and {bytes} are more");
+            return refused(
+                reason,
+                format!("use {most} at most, or make a cache anew with a larger maximum"),
+            );
+        }
+        // The device itself may end with a part of a block.
+        if bytes % BLOCK_BYTES != 0 && bytes != most {
+            let reason = format!("{bytes} bytes are not a multiple of {BLOCK_BYTES}");
+            return refused(reason, format!("use {}", bytes / BLOCK_BYTES * BLOCK_BYTES));
+        }
+        Ok(self.slots.min((bytes - self.data_offset) / self.fragment_bytes))
     }
 
     /// Bytes of a slot's record.
@@ -126,6 +157,27 @@ mod tests {
                 let more = DeviceLayout::with_slots(cache_bytes, fragment_bytes, layout.slots + 1);
                 assert!(more.end() > cache_bytes, "{layout:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_size_is_whole_blocks_and_within_the_layout() {
+        let layout = DeviceLayout::new((64 << 20) + 512, 1 << 20).unwrap();
+        let least = layout.end_of(1);
+        for (bytes, slots) in
+            [(least, 1), (least + 4096, 1), (least + (2 << 20), 3), (64 << 20, layout.slots)]
+        {
+            assert_eq!(layout.slots_within(bytes), Ok(slots));
+        }
+        assert_eq!(layout.slots_within((64 << 20) + 512), Ok(layout.slots), "all of the device");
+        for (bytes, reason, advice) in [
+            (0, "0 bytes have no room", "use at least 2097152"),
+            (least - 4096, "no room", "use at least 2097152"),
+            (least + 512, "2097664 bytes are not a multiple of 4096", "use 2097152"),
+            ((64 << 20) + 4096, "laid out for 67109376 bytes at most", "use 67109376 at most"),
+        ] {
+            let said = layout.slots_within(bytes).unwrap_err().to_string();
+            assert!(said.starts_with("size: ") && said.contains(reason) && said.contains(advice), "{said}");
         }
     }
 

@@ -10,7 +10,7 @@ use mezzanine_ground::fields::{Reader, Visitor, Writer, field_at, put_at};
 use super::layout::DeviceLayout;
 use super::volume::{ENTRY_BYTES, VolumeEntry};
 use super::{FORMAT_VERSION, FormatError};
-use crate::config::{Config, ConfigError, MapConfig, SETTLE_MS, VOLUMES_MAX};
+use crate::config::{Config, ConfigError, MapConfig, SETTLE_MS, VOLUMES_MAX, WAITS_PER_MILLE};
 
 /// Most bytes of one copy, with all volumes that there can be.
 pub const SUPERBLOCK_BYTES_MAX: usize = HEADER_BYTES + VOLUMES_MAX * ENTRY_BYTES;
@@ -42,6 +42,8 @@ pub struct Superblock {
     pub next_volume: u32,
     /// Where things lie.
     pub layout: DeviceLayout,
+    /// How many of its slots are used, from the first on: the size of the cache.
+    pub slots_limit: u64,
     /// The host's.
     pub host: [u8; HOST_BYTES],
     /// The volumes, in the order in which the fragment table has them.
@@ -55,8 +57,8 @@ impl Superblock {
     /// If the sizes cannot be used.
     pub fn new(cache_id: [u8; 16], cache_bytes: u64, fragment_bytes: u64) -> Result<Self, ConfigError> {
         let layout = DeviceLayout::new(cache_bytes, fragment_bytes)?;
-        let volumes = Vec::new();
-        Ok(Self { cache_id, sequence: 1, epoch: 0, next_volume: 1, layout, host: [0; HOST_BYTES], volumes })
+        let (slots_limit, host, volumes) = (layout.slots, [0; HOST_BYTES], Vec::new());
+        Ok(Self { cache_id, sequence: 1, epoch: 0, next_volume: 1, layout, slots_limit, host, volumes })
     }
 
     fn changed(&self) -> Self {
@@ -122,18 +124,49 @@ impl Superblock {
         Some(anew)
     }
 
+    /// The superblock with a volume whose backing device has another length: attached anew as well. `None` if
+    /// there is no volume of this id.
+    ///
+    /// # Errors
+    /// If a volume cannot have so many bytes.
+    pub fn reattached_with(&self, id: &[u8; 16], bytes: u64) -> Result<Option<Self>, ConfigError> {
+        let Some(mut anew) = self.reattached(id) else { return Ok(None) };
+        for volume in anew.volumes.iter_mut().filter(|volume| volume.id == *id) {
+            volume.bytes = bytes;
+            volume.check()?;
+        }
+        anew.config().geometry().map(|_| Some(anew))
+    }
+
+    /// The superblock of the cache when it uses so many bytes of its device, from the beginning on. It is
+    /// written before the cache is resized, or while that is not open.
+    ///
+    /// # Errors
+    /// As of [`DeviceLayout::slots_within`].
+    pub fn resized(&self, bytes: u64) -> Result<Self, ConfigError> {
+        Ok(Self { slots_limit: self.layout.slots_within(bytes)?, ..self.changed() })
+    }
+
+    /// Bytes of the cache device that are used, from its beginning on: the size of the cache.
+    pub fn size(&self) -> u64 {
+        let DeviceLayout { cache_bytes, slots, .. } = self.layout;
+        if self.slots_limit == slots { cache_bytes } else { self.layout.end_of(self.slots_limit) }
+    }
+
     /// The parameters of the cache: the paper's, on this device with these volumes, and with its map.
     pub fn config(&self) -> Config {
         let volumes: Vec<u64> = self.volumes.iter().map(|volume| volume.bytes).collect();
         let mut config = Config::new(self.layout.cache_bytes, &volumes);
         config.fragment_bytes = self.layout.fragment_bytes;
         config.data_offset = self.layout.data_offset;
+        config.slots_limit = u32::try_from(self.slots_limit).unwrap_or(u32::MAX);
         config.map = Some(MapConfig {
             cache_id: self.cache_id,
             epoch: self.epoch,
             volume_numbers: self.volumes.iter().map(|volume| volume.number).collect(),
             offset: self.layout.map_offset,
             settle_ms: SETTLE_MS,
+            waits_per_mille: WAITS_PER_MILLE,
         });
         config
     }
@@ -154,6 +187,7 @@ impl Superblock {
         visitor.field(88, &mut self.layout.slots);
         visitor.field(96, &mut self.next_volume);
         visitor.field(104, &mut self.host);
+        visitor.field(168, &mut self.slots_limit);
     }
 
     /// The bytes of a copy: a multiple of 4,096 of them, [`SUPERBLOCK_BYTES_MAX`] at most.
@@ -210,10 +244,15 @@ impl Superblock {
             epoch: 0,
             next_volume: 0,
             layout: none,
+            slots_limit: 0,
             host: [0; HOST_BYTES],
             volumes: Vec::new(),
         };
         superblock.show(&mut { count }, &mut Reader(copy));
+        if superblock.slots_limit == 0 {
+            // Of a build that knew one size alone.
+            superblock.slots_limit = superblock.layout.slots;
+        }
         for entry in copy[HEADER_BYTES..].chunks_exact(ENTRY_BYTES) {
             superblock.volumes.push(VolumeEntry::decode(entry)?);
         }
@@ -243,6 +282,10 @@ impl Superblock {
         if let Some((field, found, wanted)) = places.into_iter().find(|(_, found, wanted)| found != wanted) {
             let reason = format!("it is {found}, and {wanted} by the sizes of device and fragments");
             return Err(FormatError::damaged(field, reason));
+        }
+        if self.slots_limit > layout.slots {
+            let reason = format!("{} are more than the {} slots", self.slots_limit, layout.slots);
+            return Err(FormatError::damaged("slots in use", reason));
         }
         for (at, volume) in self.volumes.iter().enumerate() {
             if volume.number >= self.next_volume {

@@ -1,18 +1,11 @@
 //! Fragments become unstable: before a write, and before they leave.
 
+use super::hold::QUIET_TICKS;
 use super::{Health, MapControl};
 use crate::cache::Cache;
 use crate::descriptor::{Descriptor, Recorded};
 use crate::ids::Slot;
 use crate::planted::{self, Bug};
-
-/// So many ticks after the last change a fragment settles: four whole ones.
-pub(super) const QUIET_TICKS: u32 = 5;
-/// The most by which a fragment's patience lengthens that: 16 times.
-const PATIENCE_MAX: u32 = 4;
-
-/// A fragment that was left alone for so many times as long as it takes to settle has lost its patience.
-const LONG: u32 = 8;
 
 /// Why a fragment has to be unstable.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +26,8 @@ impl Cache {
 
     /// Of a cache that begins. What it is opened with has no stamp, and was left alone for long.
     pub(crate) fn begin_ticks(&self) {
-        self.map_control().tick.set(u64::from(QUIET_TICKS << PATIENCE_MAX) * u64::from(LONG) + 1);
+        self.map_control().tick.set(u64::from(QUIET_TICKS) + 1);
+        self.begin_reach();
     }
 
     /// The tick with which changes are stamped now.
@@ -54,14 +48,14 @@ impl Cache {
     /// Has the record of a slot not count any more, under the lock of its fragment's shard: the number of the
     /// commit by which it does not, and 0 if no crash can leave one that does.
     pub(crate) fn want_unstable(&self, slot: Slot, descriptor: &Descriptor, because: Because) -> u64 {
+        if because == Because::Write && self.has_map() {
+            self.learn_pace(descriptor);
+        }
         let number = match descriptor.recorded() {
             Recorded::Unstable => 0,
             Recorded::Committing => self.map_control().begun.get(),
             Recorded::Wanted => self.request_record(slot, true),
             Recorded::Stable => {
-                if because == Because::Write {
-                    self.learn_patience(descriptor);
-                }
                 descriptor.set_recorded(Recorded::Wanted);
                 self.count_unstable(slot, 1);
                 self.counters().marks.count(1);
@@ -87,16 +81,6 @@ impl Cache {
         number
     }
 
-    /// A fragment that has settled is written to. Each time that this is soon after it has, it stays unstable
-    /// for longer the next time, so that those that are written to now and then seldom wait; if it has been
-    /// left alone for long, it is as any other.
-    fn learn_patience(&self, descriptor: &Descriptor) {
-        let patience = descriptor.patience();
-        let quiet = self.tick().saturating_sub(descriptor.changed.get());
-        let long = (QUIET_TICKS << patience).saturating_mul(LONG);
-        descriptor.set_patience(if quiet > long { 0 } else { (patience + 1).min(PATIENCE_MAX) });
-    }
-
     /// One more fragment of a slot's block of the map, or one fewer (-1), is not recorded as stable.
     pub(crate) fn count_unstable(&self, slot: Slot, by: i32) {
         if !self.has_map() {
@@ -118,8 +102,12 @@ impl Cache {
         if descriptor.is_used() && !planted::is(Bug::StableUnderWrites) {
             return false;
         }
-        let quiet = self.tick().saturating_sub(descriptor.changed.get());
-        self.is_quiescing() || quiet >= QUIET_TICKS << descriptor.patience()
+        self.is_quiescing() || self.quiet_ticks(descriptor) >= self.hold_ticks(descriptor)
+    }
+
+    /// Ticks since a fragment was changed.
+    pub(super) fn quiet_ticks(&self, descriptor: &Descriptor) -> u32 {
+        self.tick().saturating_sub(descriptor.changed.get())
     }
 
     /// Begins to have all fragments settle, however short a time ago they were written to; nothing is

@@ -17,6 +17,8 @@
 
 mod commit;
 
+mod hold;
+
 mod marks;
 
 mod settle;
@@ -29,6 +31,7 @@ use crate::planted::{self, Bug};
 use crate::small::{Link, Small};
 
 pub(crate) use commit::MapBuffer;
+use hold::Reach;
 pub(crate) use marks::Because;
 pub use settle::FlushToken;
 
@@ -127,6 +130,7 @@ pub(crate) struct MapControl {
     /// 1: fragments settle at once, and nothing is populated.
     quiescing: Word,
     health: StateWord<Health>,
+    reach: Reach,
 }
 shared!(MapControl);
 
@@ -240,6 +244,7 @@ impl LockedMap<'_> {
             let settle_ms = self.cache.geometry.config().map.as_ref().map_or(0, |map| map.settle_ms);
             self.map.next_tick_at.set(now.saturating_add(settle_ms * 1_000_000 / 4));
             self.step();
+            self.adjust_reach();
             self.map.sweep.set(0);
         }
     }

@@ -101,6 +101,7 @@ impl Scale {
             fragment_bytes: bytes,
             cache_bytes: u64::from(self.sampled) * bytes,
             data_offset: 0,
+            slots_limit: 0,
             volumes: vec![u64::from(self.numbers(recent)) * bytes],
             recent_fragments: recent,
             copy_bytes: bytes,
@@ -132,7 +133,7 @@ pub(super) fn scales(config: &SizingConfig, geometry: &Geometry) -> Result<Vec<S
         let all: Vec<Scale> = config
             .points
             .iter()
-            .map(|point| Scale::new(*point, most, geometry.slots(), config.share_max))
+            .map(|point| Scale::new(*point, most, geometry.slots_limit(), config.share_max))
             .collect();
         let bytes = bytes(&all, cache)?;
         Ok((all, bytes))
@@ -156,7 +157,7 @@ pub(super) fn scales(config: &SizingConfig, geometry: &Geometry) -> Result<Vec<S
 /// that have room for a fragment.
 pub(super) fn points(geometry: &Geometry) -> Vec<SizingPoint> {
     let fragment_bytes = geometry.config().fragment_bytes;
-    let room = u64::from(geometry.slots()) * fragment_bytes;
+    let room = u64::from(geometry.slots_limit()) * fragment_bytes;
     let sizes = [room / 2, room, room.saturating_mul(2), room.saturating_mul(4)];
     let of_sizes = sizes.map(|cache_bytes| SizingPoint { cache_bytes, fragment_bytes });
     let fragments =

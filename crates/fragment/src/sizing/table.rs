@@ -76,7 +76,7 @@ impl Sizing {
         let ratio =
             |misses: f64| (counted.reads > 0).then(|| (1.0 - misses / counted.reads as f64).clamp(0.0, 1.0));
         let pairs = || miniatures.all.iter().zip(&since.miniatures);
-        let room = u64::from(cache.geometry().slots());
+        let room = u64::from(cache.geometry().slots_limit());
         let own = pairs().find(|(miniature, _)| {
             let point = &miniature.scale.point;
             point.fragment_bytes == cache.geometry().config().fragment_bytes

@@ -60,8 +60,8 @@ impl Devices {
         self.backing.push(Device::new(vec![0; halves.max(2) as usize]));
     }
 
-    /// What hosts do between two openings: attach volumes, begin with an empty cache. A volume that is
-    /// detached comes back as a new one, with other contents.
+    /// What hosts do between two openings: attach volumes, begin with an empty cache, resize it. A volume
+    /// that is detached comes back as a new one, with other contents.
     pub(crate) fn change(&mut self, random: &mut Random, value: u64) {
         if random.chance(1, 20) {
             let id = random.pick(&self.superblock.volumes).id;
@@ -74,6 +74,22 @@ impl Devices {
         if random.chance(1, 50) {
             self.reinitialise();
         }
+        if random.chance(1, 30) {
+            self.resize(random);
+        }
+    }
+
+    /// The superblock says another size from now on, or the same: in bytes for fragments.
+    pub(crate) fn resize(&mut self, random: &mut Random) -> u64 {
+        let layout = self.superblock.layout;
+        let slots = random.between(1, layout.slots);
+        self.superblock = self.superblock.resized(layout.end_of(slots)).unwrap();
+        slots * layout.fragment_bytes
+    }
+
+    /// Where on the cache device the slots end that are used by the superblock.
+    pub(crate) fn end(&self) -> u64 {
+        self.superblock.layout.end_of(self.superblock.slots_limit)
     }
 
     pub(crate) fn reinitialise(&mut self) {

@@ -31,6 +31,7 @@ pub(crate) struct End {
     pub(crate) statistics: Statistics,
     pub(crate) recovered: u64,
     pub(crate) unstable: u64,
+    pub(crate) behind_limit: u64,
 }
 
 struct Life<'c, 'w> {
@@ -59,7 +60,9 @@ pub(crate) fn live(
     config.flights = 32;
     config.throttle.stages =
         [2, 2, 2].map(|workers| Stage { workers, miss_percent: 0, free_percent: 0, period_ms: 1 });
-    config.map.as_mut().unwrap().settle_ms = 4;
+    let map = config.map.as_mut().unwrap();
+    map.settle_ms = 4;
+    map.waits_per_mille = if random.chance(1, 2) { 10 } else { 1000 };
     let mut recovery = Recovery::heap(config.geometry().unwrap());
     while let Some((offset, bytes)) = recovery.next() {
         let first = (offset - devices.superblock.layout.map_offset) as usize / SECTOR;
@@ -92,7 +95,8 @@ pub(crate) fn live(
     let statistics = cache.statistics();
     left.into_iter().for_each(|under| leave(under, devices, random));
     devices.power_fails(random);
-    Ok(End { closed_with, statistics, recovered: found.fragments, unstable: found.unstable })
+    let (recovered, unstable, behind_limit) = (found.fragments, found.unstable, found.behind_limit);
+    Ok(End { closed_with, statistics, recovered, unstable, behind_limit })
 }
 
 /// What is under way when the process ends may reach its device all the same.
@@ -183,6 +187,7 @@ impl<'c> Life<'c, '_> {
             27..=29 if room => self.flush()?,
             30..=54 if room => self.job(),
             55 if self.random.chance(1, 20) => self.rare()?,
+            56 if self.random.chance(1, 10) => self.resize(),
             _ if !self.under_way.is_empty() => {
                 let index = self.random.below(self.under_way.len() as u64) as usize;
                 if !self.waits(index) {
@@ -317,13 +322,14 @@ impl<'c> Life<'c, '_> {
         }
     }
 
-    /// Blocks that are valid.
+    /// Blocks that are valid and lie where the cache is by its superblock.
     fn valid(&self) -> u64 {
+        let end = self.devices.end();
         let blocks = |volume: usize| self.devices.backing[volume].sectors().len() as u64 / 2;
         let volumes = 0..self.devices.backing.len();
         volumes
             .flat_map(|volume| (0..blocks(volume)).map(move |block| (volume, block)))
-            .filter(|&(volume, block)| self.cache.location(volume, block * 4096).is_some())
+            .filter(|&(volume, block)| self.cache.location(volume, block * 4096).is_some_and(|at| at < end))
             .count() as u64
     }
 

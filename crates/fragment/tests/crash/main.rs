@@ -2,8 +2,8 @@
 //! seed.
 //!
 //! Invariants checked: whatever crashes and whenever, each block that is valid is the same on both devices,
-//! as is what is read; a cache that was closed has everything when it is opened again; the cache's
-//! whole-structure rules.
+//! as is what is read; a cache that was closed has everything when it is opened again, but for what lies
+//! behind its size; the cache's whole-structure rules. Caches are resized all the while.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod device;
@@ -43,6 +43,7 @@ struct Sums {
     closed: u64,
     recovered: u64,
     unstable: u64,
+    behind_limit: u64,
     named: std::collections::BTreeMap<&'static str, u64>,
 }
 
@@ -62,6 +63,7 @@ fn run(seed: u64, sums: &mut Sums) -> Outcome {
         sums.closed += u64::from(warm.is_some());
         sums.recovered += end.recovered;
         sums.unstable += end.unstable;
+        sums.behind_limit += end.behind_limit;
         for (name, count) in end.statistics.named() {
             *sums.named.entry(name).or_default() += count;
         }
@@ -76,7 +78,8 @@ fn everything_happens() {
     for seed in 1..=60 {
         run(seed, &mut sums).unwrap();
     }
-    assert!(sums.closed > 0 && sums.recovered > 0 && sums.unstable > 0, "{sums:?}");
+    let found = [sums.closed, sums.recovered, sums.unstable, sums.behind_limit];
+    assert!(found.iter().all(|&count| count > 0), "{sums:?}");
     let needed = [
         "settled",
         "marks",
@@ -84,6 +87,7 @@ fn everything_happens() {
         "evictions",
         "fragments_emptied",
         "fragments_left",
+        "fragments_shrunk",
         "blocks_validated",
         "populations_with_holes",
         "map_failed",

@@ -9,7 +9,7 @@ const RECORD: usize = 32;
 
 pub(crate) fn config(volumes: u64) -> MapConfig {
     let volume_numbers = (1..=volumes as u32).collect();
-    MapConfig { cache_id: ID, epoch: 1, volume_numbers, offset: 0, settle_ms: 4 }
+    MapConfig { cache_id: ID, epoch: 1, volume_numbers, offset: 0, settle_ms: 4, waits_per_mille: 10 }
 }
 
 /// The one block of the map: as it is durable, and as it was written since.

@@ -72,7 +72,14 @@ pub(crate) fn small(seed: u64) -> Geometry {
         [8, 4, 2].map(|workers| Stage { workers, miss_percent: 0, free_percent: 0, period_ms: 1 });
     if seed % 3 != 2 {
         let (cache_id, volume_numbers) = ([9; 16], vec![4, 2]);
-        config.map = Some(MapConfig { cache_id, epoch: 1, volume_numbers, offset: 4096, settle_ms: 4 });
+        config.map = Some(MapConfig {
+            cache_id,
+            epoch: 1,
+            volume_numbers,
+            offset: 4096,
+            settle_ms: 4,
+            waits_per_mille: 10,
+        });
     }
     config.geometry().expect("a geometry that can be used")
 }

@@ -39,7 +39,7 @@ pub(super) struct Worn {
 }
 
 pub(super) const WORN: [Worn; 2] = [
-    Worn { key: "samsung-840-pro", share: 0.8865, as_sold: (256, 256), program_us: 150.0 },
+    Worn { key: "samsung-840-pro", share: 0.8843, as_sold: (256, 256), program_us: 150.0 },
     Worn { key: "intel-dc-s3500", share: 0.8105, as_sold: (480, 526), program_us: 180.0 },
 ];
 

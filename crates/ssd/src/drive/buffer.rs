@@ -191,7 +191,7 @@ impl Ssd {
         }
         ftl.end_page(plane, stream, &page, count as u32);
         words.waiting -= count as u64;
-        ftl.pay(plane, count as u32);
+        ftl.pay(plane, per_page as u32);
         ftl.counters.units_programmed += count as u64;
         ftl.journal.dirty += count as u64;
         true

@@ -43,8 +43,8 @@ impl Ssd {
         parts.words.now = now;
         self.start_waiting(parts.words, &mut parts.ftl, now);
         self.release(parts.words, &mut parts.ftl, now);
-        // A command begins when the one that came a queue's length before it is complete.
-        let place = parts.queue.place(parts.words.commands);
+        // A command begins when it has a place in the queue.
+        let place = parts.queue.place(parts.words.commands, now);
         let begins = now.max(parts.queue.done[place]);
         let end = operation.address.saturating_add(operation.len);
         let (mut done, sequential) = match operation.kind {

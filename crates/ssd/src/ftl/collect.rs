@@ -95,8 +95,10 @@ impl Ftl<'_> {
         let valid = self.array.valid(block);
         self.array.take(block);
         self.array.prefetch_spare(block);
+        // What is moved takes whole pages.
+        let takes = valid.next_multiple_of(self.array.geometry.units_per_page());
         let state = &mut self.array.planes[plane as usize];
-        (state.victim, state.cursor, state.gain) = (block + 1, 0, units_per_block - valid);
+        (state.victim, state.cursor, state.gain) = (block + 1, 0, units_per_block - takes);
         true
     }
 

@@ -346,8 +346,9 @@ impl Timing for ZonedSsd {
         let mut parts = self.layout.parts(&self.nand, state);
         let now = now.max(parts.words.now);
         parts.words.now = now;
-        // A command begins when the one that came a queue's length before it is complete.
-        let begins = now.max(*parts.queue.of_command(parts.words.commands));
+        // A command begins when it has a place in the queue.
+        let place = parts.queue.place(parts.words.commands, now);
+        let begins = now.max(parts.queue.done[place]);
         let (span, end) = (self.span(&operation), operation.address.saturating_add(operation.len));
         let (done, sequential) = match operation.kind {
             OperationKind::Read => {
@@ -366,7 +367,7 @@ impl Timing for ZonedSsd {
             OperationKind::Finish => (self.finish(&mut parts, begins, operation.address), false),
             OperationKind::Discard => (self.link.over(&mut parts.words.link_free_at, begins, 0), false),
         };
-        *parts.queue.of_command(parts.words.commands) = done;
+        parts.queue.done[place] = done;
         parts.words.commands += 1;
         Ok(Submitted { sequential, ticket: Ticket::known(done) })
     }

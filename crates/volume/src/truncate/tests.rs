@@ -44,7 +44,7 @@ impl Overtaken {
         let volume = self.volume.lock().unwrap().upgrade().unwrap();
         let (quiesced, how) = (Arc::clone(&volume), self.how);
         *self.quiescer.lock().unwrap() = Some(spawn(move || match how {
-            Quiescing::Drain => drop(quiesced.drain()),
+            Quiescing::Drain => drop(quiesced.drain(|_, _| true)),
             Quiescing::GivingUp => quiesced.give_up_tier(&quiesced.host().unwrap(), "a test"),
         }));
         while volume.health.mode() != Mode::Quiescing {

@@ -14,6 +14,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz device serve --socket ./nbd.sock --model ssd-a --size 2GB --image ./disk.img --power-cut-after 5000
   mezz device serve --socket ./nbd.sock --model ./shorn.toml --size 1GB --inside --power-cut-after 5000 --restart
   mezz device serve --socket ./nbd.sock --file ./disk.img --record ./disk.rec --marks ./marks.sock
+  mezz device serve --ublk --file ./disk.img                       /dev/ublkbN, as root
   mezz device serve --listen 127.0.0.1:10809 --model cloud-volume --size 1GB --power-cut-after 30s --restart
   mezz device serve --listen 0.0.0.0:10809 --tls-certificate cert.pem --tls-key key.pem --tls-clients ca.pem --file ./disk.img
 
@@ -64,8 +65,8 @@ pub(crate) struct ServeArgs {
     pub(super) inside: bool,
 
     /// Cut the power of a modelled drive in this write after its start (1000), or after this time (500ms,
-    /// 30s, 5min).
-    #[arg(long, value_name = "WRITES|TIME", requires = "model", value_parser = moment)]
+    /// 30s, 5min). Not with --ublk, whose users would not notice that the drive has started again.
+    #[arg(long, value_name = "WRITES|TIME", requires = "model", conflicts_with = "ublk", value_parser = moment)]
     pub(super) power_cut_after: Option<Moment>,
 
     /// Start the drive again after each power cut, on what it has kept, instead of ending.

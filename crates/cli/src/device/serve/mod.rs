@@ -1,4 +1,4 @@
-//! `mezz device serve`: a file, a block device or a modelled drive over NBD.
+//! `mezz device serve`: a file, a block device or a modelled drive over NBD, or as a block device.
 
 mod args;
 mod drive;
@@ -21,9 +21,13 @@ use crate::failure::{Failure, chain};
 use crate::nbd::Counts;
 use crate::output;
 use crate::size::Size;
+use crate::ublk::{self, Ready};
 
 /// How often it is looked whether the end has come.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How long the end waits for requests to a block device that are under way.
+const CLOSE_WITHIN: Duration = Duration::from_secs(10);
 
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -43,6 +47,11 @@ struct Served {
 
 pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let encryption = args.listen.encryption()?;
+    if args.listen.ublk {
+        ublk::refuse_missing()?;
+    } else if !args.read_only {
+        identity(args).map_or(Ok(()), ublk::refuse_left)?;
+    }
     end_on_signals();
     let drive = if args.model.is_some() { Some(drive::modelled(args)?) } else { None };
     let export = match (&drive, &args.file) {
@@ -66,7 +75,13 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let (device, size_bytes) = (export.device.describe(), export.device.len());
     let counts = Arc::new(Counts::default());
     let told = describe(&export);
-    let server = args.listen.serve(vec![(export, told)], encryption, &counts).inspect_err(|_| {
+    let serve = || {
+        let ready = args.listen.ublk.then(|| prepare(args, &export, &counts)).transpose()?;
+        let server = args.listen.serve(vec![(export, told)], encryption, &counts)?;
+        // Last, as its users get errors if it is taken away again.
+        Ok((server, ready.map(Ready::show).transpose()?))
+    };
+    let (server, shown) = serve().inspect_err(|_: &Failure| {
         // Nothing was recorded, and the next start wants a new file.
         let _ = args.record.as_ref().map(std::fs::remove_file);
     })?;
@@ -80,6 +95,12 @@ pub(crate) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         }
     };
     drop(marks);
+    if let Some(mut shown) = shown {
+        if let Err(error) = shown.close(CLOSE_WITHIN) {
+            let path = shown.path().display();
+            output::note(&format!("{path}: later requests fail, but it was not closed cleanly: {error}"));
+        }
+    }
     let ended = end(server, drive.as_deref(), args);
     let recorded_events = saved(args, recorder.as_deref());
     ended?;
@@ -141,6 +162,16 @@ fn file(path: &Path, read_only: bool) -> Result<Export, Failure> {
     }
     let is_regular = path.metadata().is_ok_and(|metadata| metadata.is_file());
     Ok(Export { zeroes_are_holes: is_regular, ..Export::new(Arc::new(device)) })
+}
+
+/// Looks whether it can be a block device, to be taken over after a crash if its contents survive that.
+fn prepare(args: &ServeArgs, export: &Export, counts: &Arc<Counts>) -> Result<Ready, Failure> {
+    Ready::new(export, identity(args).unwrap_or_default(), counts)
+}
+
+/// By what its block device is known again, if its contents survive a crash.
+fn identity(args: &ServeArgs) -> Option<u64> {
+    args.file.as_ref().map(|path| ublk::identity("device serve", &args.name, path))
 }
 
 fn describe(export: &Export) -> String {

@@ -53,7 +53,7 @@ fn hostile_bytes_never_panic() {
         let mut hostile = bytes.clone();
         for _ in 0..random.between(1, 3) {
             let at = match random.below(3) {
-                0 => random.below(168),
+                0 => random.below(176),
                 1 => HEADER_BYTES as u64 + random.below(3 * ENTRY_BYTES as u64),
                 _ => 48 + random.below(52),
             } as usize;
@@ -84,6 +84,7 @@ fn errors_name_the_field() {
         (said(&|s| s.layout.fragment_bytes = 5), "damaged: fragment_bytes: 5 is not a power of two"),
         (said(&|s| s.layout.cache_bytes = 5), "damaged: cache_bytes: 5 bytes have no room"),
         (said(&|s| s.layout.slots += 1), "damaged: slots: it is 1048512, and 1048511 by the sizes"),
+        (said(&|s| s.slots_limit += 1), "damaged: slots in use: 1048512 are more than the 1048511 slots"),
         (said(&|s| s.layout.map_bytes = 0), "damaged: length of the map: it is 0, and"),
         (said(&|s| s.next_volume = 3), "damaged: volume number: 3 of volume volume-3 was not given yet"),
         (said(&|s| s.volumes[0].number = 0), "damaged: volume number: it is 0"),
@@ -149,6 +150,28 @@ fn volumes_come_and_go_under_numbers_of_their_own() {
     assert_eq!(again.reattached(&[9; 16]), None);
     let anew = again.opened().reinitialised([2; 16]);
     assert_eq!((anew.epoch, anew.sequence, anew.volumes.len()), (0, 7, 2));
+}
+
+#[test]
+fn a_size_stands_in_the_superblock_and_a_volume_of_another_length_begins_anew() {
+    let all = Superblock::example();
+    assert_eq!(all.size(), 1 << 40);
+    let third = all.resized(all.layout.end_of(3) + 4096).unwrap();
+    assert_eq!((third.slots_limit, third.size(), third.sequence), (3, all.layout.end_of(3), 10));
+    assert_eq!(Superblock::decode(&third.encode()), Ok(third.clone()));
+    assert_eq!(third.config().geometry().unwrap().slots_limit(), 3);
+    assert_eq!(third.resized(1 << 40).unwrap().slots_limit, all.slots_limit);
+    // A build that knew one size alone has written zeros there.
+    let mut older = third.encode();
+    put_at(&mut older, 168, 0u64);
+    let older = Superblock::decode(&resealed(older, 3)).unwrap();
+    assert_eq!(older, Superblock { slots_limit: all.slots_limit, ..third.clone() });
+    let (id, number) = (third.volumes[1].id, third.volumes[1].number);
+    let grown = third.reattached_with(&id, 1 << 31).unwrap().unwrap();
+    assert_eq!((grown.volumes[1].bytes, grown.volumes[1].number), (1 << 31, third.next_volume));
+    assert!(grown.volumes[1].number != number && grown.next_volume == third.next_volume + 1);
+    assert_eq!(third.reattached_with(&[99; 16], 1 << 31), Ok(None));
+    assert!(third.reattached_with(&id, u64::MAX).is_err());
 }
 
 /// Power fails at any moment while a superblock is written: any sectors of the copy that is under way are

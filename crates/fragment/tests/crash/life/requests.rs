@@ -94,6 +94,14 @@ impl Life<'_, '_> {
         Ok(())
     }
 
+    /// The superblock says another size, and then the cache has it, unless a crash comes in between.
+    pub(super) fn resize(&mut self) {
+        let bytes = self.devices.resize(self.random);
+        if self.random.chance(3, 4) {
+            self.cache.resize(bytes).unwrap();
+        }
+    }
+
     /// What happens once in many lives.
     pub(super) fn rare(&mut self) -> Outcome {
         let volume = self.random.below(self.devices.backing.len() as u64) as usize;

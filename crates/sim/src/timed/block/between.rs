@@ -79,14 +79,19 @@ pub(super) trait Between {
     /// Client `who`, who has no other request, makes one: its first round is added to `round`.
     fn begin(&mut self, who: u32, request: Request, now: u64, round: &mut Vec<Ask>);
 
-    /// Whether the request that the client has just made waits for another one: it has no round until
-    /// [`Self::released`] says so.
+    /// Whether the request that the client has just made, or that has just gone on, waits for another one or
+    /// for room: it has no round until [`Self::released`] says so.
     fn is_waiting(&self, _who: u32) -> bool {
         false
     }
 
     /// A client whose request has waited and goes on now: its first round is added to `round`.
-    fn released(&mut self, _round: &mut Vec<Ask>) -> Option<u32> {
+    fn released(&mut self, _now: u64, _round: &mut Vec<Ask>) -> Option<u32> {
+        None
+    }
+
+    /// When [`Self::released`] is to be asked at the latest.
+    fn released_by(&self) -> Option<u64> {
         None
     }
 

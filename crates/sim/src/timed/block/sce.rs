@@ -16,9 +16,20 @@ enum State {
     /// Pieces that have yet to be confirmed.
     Read(Vec<Piece>),
     Write(WriteToken),
-    /// A write that begins when those of the same blocks have ended.
-    Waiting(Request),
+    /// A write that begins when those of the same blocks have been answered, and their copies are written; or
+    /// at this time, if nothing but copies is left.
+    Waiting(Request, Option<u64>),
 }
+
+/// What a write may have to wait for.
+enum Ahead {
+    Nothing,
+    Write,
+    Copy,
+}
+
+/// A write waits no longer for copies of answered ones, in ns: the cache device may stand still.
+const COPY_PATIENCE: u64 = 100_000;
 
 /// The fragment cache between clients and devices.
 pub(super) struct Sce<'c> {
@@ -63,9 +74,15 @@ impl Sce<'_> {
         round.push(Ask::write(Device::Backing, request.offset, request.bytes));
     }
 
-    fn overlaps_write(&self, request: Request) -> bool {
-        let overlaps = self.cache.overlaps_write(VOLUME, request.offset, request.bytes);
-        overlaps.expect("sources ask for what lies in the volume")
+    /// What of a request's blocks is under way.
+    fn ahead_of(&self, request: Request) -> Ahead {
+        let Request { offset, bytes, .. } = request;
+        let inside = "sources ask for what lies in the volume";
+        if !self.cache.overlaps_write(VOLUME, offset, bytes).expect(inside) {
+            return Ahead::Nothing;
+        }
+        let unanswered = self.cache.overlaps_unanswered_write(VOLUME, offset, bytes).expect(inside);
+        if unanswered { Ahead::Write } else { Ahead::Copy }
     }
 }
 
@@ -73,18 +90,18 @@ impl Between for Sce<'_> {
     fn begin(&mut self, who: u32, request: Request, now: u64, round: &mut Vec<Ask>) {
         let Request { is_write, offset, bytes } = request;
         if is_write {
-            if self.overlaps_write(request) {
-                self.requests[who as usize] = State::Waiting(request);
-                self.waiting.push(who);
-            } else {
+            if matches!(self.ahead_of(request), Ahead::Nothing) {
                 self.begin_write(who, request, round);
+            } else {
+                self.requests[who as usize] = State::Waiting(request, None);
+                self.waiting.push(who);
             }
             return;
         }
         let state = &mut self.requests[who as usize];
         let mut pieces = match std::mem::take(state) {
             State::Read(pieces) => pieces,
-            State::None | State::Write(_) | State::Waiting(_) => Vec::new(),
+            State::None | State::Write(_) | State::Waiting(..) => Vec::new(),
         };
         let kind = self.cache.read(VOLUME, offset, bytes, &mut pieces);
         let kind = kind.expect("sources ask for what lies in the volume");
@@ -116,24 +133,41 @@ impl Between for Sce<'_> {
                     self.cache.write_end(token, Ok(()));
                 }
             }
-            State::None | State::Waiting(_) => unreachable!("client {who} has no round"),
+            State::None | State::Waiting(..) => unreachable!("client {who} has no round"),
         }
     }
 
     fn is_waiting(&self, who: u32) -> bool {
-        matches!(self.requests[who as usize], State::Waiting(_))
+        matches!(self.requests[who as usize], State::Waiting(..))
     }
 
-    fn released(&mut self, round: &mut Vec<Ask>) -> Option<u32> {
-        let request_of = |who: u32| match self.requests[who as usize] {
-            State::Waiting(request) => request,
-            _ => unreachable!("client {who} waits"),
+    fn released(&mut self, now: u64, round: &mut Vec<Ask>) -> Option<u32> {
+        for at in 0..self.waiting.len() {
+            let who = self.waiting[at];
+            let State::Waiting(request, until) = self.requests[who as usize] else {
+                unreachable!("client {who} waits")
+            };
+            let until = match self.ahead_of(request) {
+                Ahead::Write => None,
+                Ahead::Copy => Some(until.unwrap_or(now + COPY_PATIENCE)),
+                Ahead::Nothing => Some(now),
+            };
+            if until.is_some_and(|until| until <= now) {
+                self.waiting.remove(at);
+                self.begin_write(who, request, round);
+                return Some(who);
+            }
+            self.requests[who as usize] = State::Waiting(request, until);
+        }
+        None
+    }
+
+    fn released_by(&self) -> Option<u64> {
+        let until = |who: &u32| match self.requests[*who as usize] {
+            State::Waiting(_, until) => until,
+            State::None | State::Read(_) | State::Write(_) => None,
         };
-        let at = self.waiting.iter().position(|&who| !self.overlaps_write(request_of(who)))?;
-        let request = request_of(self.waiting[at]);
-        let who = self.waiting.remove(at);
-        self.begin_write(who, request, round);
-        Some(who)
+        self.waiting.iter().filter_map(until).min()
     }
 
     fn may_have_job(&self, now: u64) -> bool {

@@ -2,7 +2,8 @@
 
 use super::super::setup::Refusal;
 use super::source::BlockLoad;
-use super::station::BlockDevice;
+use super::station::{BlockDevice, Stalls};
+use mezzanine_engine::{Design, Geometry, SyncMode, TierConfig};
 use mezzanine_fragment::{Admission, Config, Stage, Throttle};
 
 /// What stands between the clients and the devices.
@@ -14,6 +15,11 @@ pub enum BlockCache {
     AllFlash,
     /// The fragment cache, SCE.
     Sce(SceSetup),
+    /// The page engine, as a volume hosts it.
+    Pages {
+        /// Sync mode `durable`, which writes back; otherwise `through`.
+        is_durable: bool,
+    },
     /// flashcache, write-through.
     Flashcache(Order),
     /// EnhanceIO, write-through.
@@ -31,6 +37,8 @@ impl BlockCache {
             Self::Nothing => "none",
             Self::AllFlash => "all-flash",
             Self::Sce(_) => "sce",
+            Self::Pages { is_durable: false } => "page-through",
+            Self::Pages { is_durable: true } => "page-durable",
             Self::Flashcache(Order::Fifo) => "flashcache-fifo",
             Self::Flashcache(Order::Lru) => "flashcache-lru",
             Self::EnhanceIo => "enhanceio",
@@ -40,10 +48,12 @@ impl BlockCache {
     }
 
     /// All of them, with their defaults.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Nothing,
         Self::AllFlash,
         Self::Sce(SceSetup::PUBLISHED),
+        Self::Pages { is_durable: false },
+        Self::Pages { is_durable: true },
         Self::Flashcache(Order::Fifo),
         Self::Flashcache(Order::Lru),
         Self::EnhanceIo,
@@ -122,6 +132,8 @@ pub struct BlockSetup {
     pub backing: BlockDevice,
     /// The fast one.
     pub cache_device: BlockDevice,
+    /// When the cache device stands still, if it does.
+    pub cache_stalls: Option<Stalls>,
     /// What is asked for.
     pub load: BlockLoad,
     /// Bytes of a request.
@@ -155,6 +167,7 @@ impl Default for BlockSetup {
             cache_bytes: 256 << 20,
             backing: BlockDevice::Flat { latency_us: 2500.0, depth: 1, mb_per_s: Some(150.0) },
             cache_device: BlockDevice::Flat { latency_us: 80.0, depth: 32, mb_per_s: None },
+            cache_stalls: None,
             load: BlockLoad::Zipf { exponent: 0.9 },
             request_bytes: 8192,
             write_share: 0.0,
@@ -213,6 +226,10 @@ impl BlockSetup {
             range(parameter, depth.into(), 1.0, 65_536.0)?;
             range(parameter, mb_per_s.unwrap_or(1.0), 1e-3, 1e9)?;
         }
+        if let Some(stalls) = self.cache_stalls {
+            range("cache_stalls", stalls.every_seconds.into(), 1.0, 1e9)?;
+            range("cache_stalls", stalls.lasts_ms.into(), 0.0, 1e3 * f64::from(stalls.every_seconds) - 1.0)?;
+        }
         if self.volume_bytes < self.request_bytes {
             let reason = format!("a request of {} bytes does not fit into it", self.request_bytes);
             return Err(Refusal::new("volume_bytes", reason, "use a larger volume"));
@@ -240,8 +257,31 @@ impl BlockSetup {
     /// Bytes of memory that the simulation takes at most, whatever stands between.
     pub fn memory_bytes(&self) -> u64 {
         // Numbers, links and states of blocks; fragments have less, and buffers of 64 MiB at most beside.
-        let blocks = self.volume_bytes / BLOCK_BYTES * 4 + self.cache_bytes / BLOCK_BYTES * 20;
+        // The page engine has an entry for each page on flash, and its place in what is kept of that.
+        let per_block = if matches!(self.cache, BlockCache::Pages { .. }) { 120 } else { 20 };
+        let blocks = self.volume_bytes / BLOCK_BYTES * 4 + self.cache_bytes / BLOCK_BYTES * per_block;
         blocks + (96 << 20)
+    }
+
+    /// The tier of the page engine in this run: pages as large as requests, of 32 KiB at most, so that every
+    /// request is whole pages.
+    ///
+    /// # Errors
+    /// If the cache device is too small for it.
+    pub(super) fn page_geometry(&self, is_durable: bool) -> Result<Geometry, Refusal> {
+        let page = 1 << self.request_bytes.trailing_zeros().min(15);
+        let sync_mode = if is_durable { SyncMode::Durable } else { SyncMode::Through };
+        let least = TierConfig::flash_bytes_min(page).unwrap_or_default();
+        if self.cache_bytes < least {
+            let reason =
+                format!("{} bytes have no room for a tier of pages of {page} bytes", self.cache_bytes);
+            return Err(Refusal::new("cache_bytes", reason, format!("use {least} bytes or more")));
+        }
+        let fitted = TierConfig::for_flash_bytes_of(Design::FaceGsc, page, self.cache_bytes);
+        let config = TierConfig { sync_mode, ..fitted };
+        config.geometry().map_err(|error| {
+            Refusal::new("cache_bytes", format!("no tier can be made of it: {error}"), "use a larger one")
+        })
     }
 
     /// The configuration of the fragment cache in this run.

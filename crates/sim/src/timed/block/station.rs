@@ -45,7 +45,33 @@ pub(super) enum Entered {
 /// A device, with operations for somebody who is a `W`.
 pub(super) enum Station<W> {
     Model(Box<Drive<W>>),
-    Flat { servers: Servers, latency: u64, ns_per_byte: f64, load: DriveLoad, write_end: u64 },
+    Flat {
+        servers: Servers,
+        latency: u64,
+        ns_per_byte: f64,
+        load: DriveLoad,
+        write_end: u64,
+        stalls: Option<Stalls>,
+    },
+}
+
+/// A device that stands still at times: what comes then waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stalls {
+    /// From one to the next, in seconds.
+    pub every_seconds: u32,
+    /// How long, in ms: less than that.
+    pub lasts_ms: u32,
+}
+
+impl Stalls {
+    /// When what comes now is begun with.
+    fn begins(self, now: u64) -> u64 {
+        let every = u64::from(self.every_seconds) * 1_000_000_000;
+        let began = now / every * every;
+        // None at the very beginning.
+        if began == 0 { now } else { now.max(began + u64::from(self.lasts_ms) * 1_000_000) }
+    }
 }
 
 impl<W: Copy> Station<W> {
@@ -62,8 +88,29 @@ impl<W: Copy> Station<W> {
                 ns_per_byte: mb_per_s.map_or(0.0, |rate| 1e3 / rate),
                 load: DriveLoad::default(),
                 write_end: u64::MAX,
+                stalls: None,
             }),
         }
+    }
+
+    /// The device with such stalls.
+    ///
+    /// # Errors
+    /// If it is a drive model: its times are its own.
+    pub(super) fn with_stalls(mut self, wanted: Option<Stalls>) -> Result<Self, Refusal> {
+        match (&mut self, wanted) {
+            (Self::Flat { stalls, .. }, wanted) => *stalls = wanted,
+            (Self::Model(_), None) => {}
+            (Self::Model(_), Some(_)) => {
+                let reason = "the cache device is a drive model, whose times are its own";
+                return Err(Refusal::new(
+                    "cache_stalls",
+                    reason.to_owned(),
+                    "describe the device by time and depth",
+                ));
+            }
+        }
+        Ok(self)
     }
 
     /// Enters an operation.
@@ -74,7 +121,7 @@ impl<W: Copy> Station<W> {
                 let look = drive.submit(now, operation, whose);
                 Entered::Look { at: look.at, operation: look.operation }
             }
-            Self::Flat { servers, latency, ns_per_byte, load, write_end } => {
+            Self::Flat { servers, latency, ns_per_byte, load, write_end, stalls } => {
                 if ask.kind == OperationKind::Write {
                     load.writes += 1;
                     load.write_bytes += ask.bytes;
@@ -86,7 +133,7 @@ impl<W: Copy> Station<W> {
                 }
                 // Never nothing, or a run whose devices cost nothing would not come to its end.
                 let work = (*latency + (*ns_per_byte * ask.bytes as f64) as u64).max(1);
-                let done = servers.serve(now, work);
+                let done = servers.serve(stalls.map_or(now, |stalls| stalls.begins(now)), work);
                 load.residence += done - now;
                 Entered::Done(done)
             }
@@ -142,5 +189,13 @@ mod tests {
         let load = station.load();
         assert_eq!((load.reads, load.writes, load.read_bytes), (2, 1, 16_384));
         assert_eq!(station.busy(), (3 * 2_554_613, 1));
+    }
+
+    #[test]
+    fn what_comes_while_a_device_stands_still_waits() {
+        let stalls = Stalls { every_seconds: 2, lasts_ms: 500 };
+        let seconds = [0, 1_999, 2_000, 2_400, 2_500, 3_999, 4_001].map(|ms| stalls.begins(ms * 1_000_000));
+        let wanted = [0, 1_999, 2_500, 2_500, 2_500, 3_999, 4_500].map(|ms| ms * 1_000_000);
+        assert_eq!(seconds, wanted);
     }
 }

@@ -60,6 +60,26 @@ fn a_cache_that_is_too_small_still_keeps_its_rules() {
     }
 }
 
+/// The race with three writes in ten requests.
+fn with_writes(cache: BlockCache) -> BlockSetup {
+    BlockSetup { cache, write_share: 0.3, seconds: 120.0, ..BlockSetup::default() }
+}
+
+#[test]
+fn only_writing_back_does_more_writes_than_the_backing_device_can() {
+    // What a device of one operation of 2.55 ms at a time can do where every write goes to it.
+    let bound = 1e9 / 2_554_613.0 / 0.3;
+    let through = run_blocks(&with_writes(BlockCache::Pages { is_durable: false })).unwrap();
+    let last = through.last(0.5).iops;
+    // Not all of the volume is on flash then, and reads wait behind writes.
+    assert!((0.8 * bound..=1.02 * bound).contains(&last), "{last} of {bound}");
+    let back = run_blocks(&with_writes(BlockCache::Pages { is_durable: true })).unwrap();
+    let last = back.last(0.5);
+    assert!(last.iops > 4.0 * bound, "{last:?}");
+    // What leaves the queue is written home, once for many writes of it.
+    assert!(back.whole.backing_written_mib < 0.2 * back.whole.followed_mib, "{:?}", back.whole);
+}
+
 /// A run with some of the fragment cache's options beside one without.
 fn with(setup: &BlockSetup, change: impl Fn(&mut SceSetup)) -> [BlockOutcome; 2] {
     let mut sce = SceSetup::PUBLISHED;
@@ -110,6 +130,29 @@ fn a_cache_that_shrinks_goes_on_with_less() {
     assert_eq!(with.reasons["fragments_shrunk"], 24, "of 32 fragments");
 }
 
+/// A cache device that stands still for a second in five: a write is complete when the backing device has it,
+/// which is deep enough for population beside that.
+#[test]
+fn writes_take_no_longer_than_without_a_cache_also_while_its_device_stands_still() {
+    let mut sce = SceSetup::PUBLISHED;
+    sce.admission.writes = 4;
+    let stalls = Stalls { every_seconds: 5, lasts_ms: 1000 };
+    for cache_stalls in [None, Some(stalls)] {
+        let of = |cache| {
+            let backing = BlockDevice::Flat { latency_us: 2500.0, depth: 64, mb_per_s: None };
+            // Even: a write of what is being written waits for that.
+            let load = BlockLoad::Uniform;
+            let setup = BlockSetup { backing, load, write_share: 1.0, cache_stalls, ..short(cache) };
+            run_blocks(&setup).unwrap()
+        };
+        let (alone, cached) = (of(BlockCache::Nothing), of(BlockCache::Sce(sce)));
+        assert!(cached.whole.followed_mib > 10.0, "writes follow to the cache device: {:?}", cached.whole);
+        assert!(cached.requests.p99_us <= 1.05 * alone.requests.p99_us, "{:?}", cached.requests);
+        assert!(cached.requests.max_us < 3.0 * alone.requests.max_us, "{:?}", cached.requests);
+        println!("{:?}\n{:?}", alone.requests, cached.requests);
+    }
+}
+
 #[test]
 fn reads_and_writes_are_admitted_apart_from_each_other() {
     let setup = BlockSetup { write_share: 1.0, ..short(BlockCache::Nothing) };
@@ -129,6 +172,9 @@ fn parameters_that_cannot_be_are_named() {
     assert!(refused(small).starts_with("cache_bytes: "));
     let odd = BlockSetup { request_bytes: 5000, ..BlockSetup::default() };
     assert_eq!(refused(odd), "request_bytes: 5000 is not a number of blocks of 4096 bytes; use 4096");
+    let stalls = Some(Stalls { every_seconds: 2, lasts_ms: 2000 });
+    let still = BlockSetup { cache_stalls: stalls, ..BlockSetup::default() };
+    assert_eq!(refused(still), "cache_stalls: 2000 is not between 0 and 1999; use 1999");
     let shares = BlockSetup { write_share: 1.5, ..BlockSetup::default() };
     assert_eq!(refused(shares), "write_share: 1.5 is not between 0 and 1; use 1");
 }

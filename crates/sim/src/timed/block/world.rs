@@ -25,6 +25,9 @@ pub(super) enum Whose {
     Job(u32),
 }
 
+/// What a request takes that memory answers: a copy of a page, and the call.
+const MEMORY_NS: u64 = 5_000;
+
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// A client makes its next request.
@@ -33,7 +36,7 @@ enum Event {
     Done(Whose),
     /// An operation of a model is to be looked at.
     Look(Device, u32),
-    /// There may be a job.
+    /// There may be a job, or a request that has waited long enough.
     Timer(u64),
     /// An interval ends.
     Interval,
@@ -64,6 +67,8 @@ pub(super) struct World<'s> {
     jobs_under_way: u32,
     /// When it is looked for a job in any case.
     timer: u64,
+    /// When it is last looked for a request that has waited long enough.
+    release: u64,
     round: Vec<Ask>,
     pub(super) sums: Sums,
     pub(super) series: Vec<Sums>,
@@ -86,7 +91,8 @@ impl<'s> World<'s> {
             clock: Clock::new(),
             between,
             backing: Station::new("backing", &setup.backing)?,
-            cache_device: Station::new("cache_device", &setup.cache_device)?,
+            cache_device: Station::new("cache_device", &setup.cache_device)?
+                .with_stalls(setup.cache_stalls)?,
             source: Source::new(
                 &setup.load,
                 setup.volume_bytes,
@@ -100,6 +106,7 @@ impl<'s> World<'s> {
             jobs: Vec::new(),
             jobs_under_way: 0,
             timer: u64::MAX,
+            release: u64::MAX,
             round: Vec::new(),
             sums: Sums::default(),
             series: vec![Sums::default()],
@@ -133,8 +140,12 @@ impl<'s> World<'s> {
                 }
                 Event::Interval => self.end_interval(now),
             }
-            while let Some(who) = self.between.released(&mut self.round) {
+            while let Some(who) = self.between.released(now, &mut self.round) {
                 self.go_on_with(who, now);
+            }
+            if let Some(at) = self.between.released_by().filter(|at| *at != self.release) {
+                self.release = at;
+                self.clock.enter(at, Event::Timer(at));
             }
             self.look_for_jobs(now);
         }
@@ -181,9 +192,16 @@ impl<'s> World<'s> {
         assert_eq!(client.under_way, 0, "invariant 1: a client has one request");
         client.request_began = now;
         self.between.begin(who, request, now, &mut self.round);
-        if !self.between.is_waiting(who) {
-            self.go_on_with(who, now);
+        if self.between.is_waiting(who) {
+            return;
         }
+        if self.round.is_empty() {
+            // Memory has answered it.
+            self.clients[who as usize].under_way = 1;
+            self.clock.enter(now + MEMORY_NS, Event::Done(Whose::Client(who)));
+            return;
+        }
+        self.go_on_with(who, now);
     }
 
     /// Enters a client's round; without one the request is answered.
@@ -231,7 +249,9 @@ impl<'s> World<'s> {
         match whose {
             Whose::Client(who) => {
                 self.between.go_on(who, now, &mut self.round);
-                self.go_on_with(who, now);
+                if !self.between.is_waiting(who) {
+                    self.go_on_with(who, now);
+                }
             }
             Whose::Job(job) => {
                 self.between.job_goes_on(job, now, &mut self.round);

@@ -36,7 +36,7 @@ pub(super) fn new(setup: &BlockSetup) -> Result<Box<dyn Between>, Refusal> {
         BlockCache::EnhanceIo => Box::new(enhanceio::new(setup)?),
         BlockCache::Bcache => Box::new(bcache::Bcache::new(setup)?),
         BlockCache::DmCache => Box::new(dm_cache::DmCache::new(setup)?),
-        BlockCache::Nothing | BlockCache::AllFlash | BlockCache::Sce(_) => {
+        BlockCache::Nothing | BlockCache::AllFlash | BlockCache::Sce(_) | BlockCache::Pages { .. } => {
             unreachable!("{} is no rival", setup.cache.name())
         }
     })
@@ -51,7 +51,7 @@ pub fn map_bytes(cache: BlockCache, cache_bytes: u64) -> Option<u64> {
         BlockCache::EnhanceIo => Some(blocks * enhanceio::BYTES_PER_BLOCK),
         BlockCache::Bcache => Some(cache_bytes / bcache::BUCKET_BYTES * bcache::BYTES_PER_BUCKET),
         BlockCache::DmCache => Some(cache_bytes / dm_cache::UNIT_BYTES * dm_cache::BYTES_PER_UNIT),
-        BlockCache::Nothing | BlockCache::AllFlash | BlockCache::Sce(_) => None,
+        BlockCache::Nothing | BlockCache::AllFlash | BlockCache::Sce(_) | BlockCache::Pages { .. } => None,
     }
 }
 
@@ -77,7 +77,7 @@ fn units(setup: &BlockSetup, unit: u64) -> Result<u32, Refusal> {
 }
 
 /// Asks for an operation, as a part of the last one if it lies behind that.
-fn merge(round: &mut Vec<Ask>, ask: Ask) {
+pub(super) fn merge(round: &mut Vec<Ask>, ask: Ask) {
     if let Some(last) = round.last_mut() {
         if last.device == ask.device && last.kind == ask.kind && last.offset + last.bytes == ask.offset {
             last.bytes += ask.bytes;

@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[derive(Default)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     state: Mutex<State>,
     /// For who waits until nobody is inside.
     left: Condvar,
@@ -17,7 +17,7 @@ struct State {
 }
 
 /// A request that is in the device, until it is dropped.
-pub(super) struct Inside<'g>(&'g Gate);
+pub(crate) struct Inside<'g>(&'g Gate);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
@@ -32,7 +32,7 @@ impl Gate {
     }
 
     /// Lets a request in; none once the gate is closed.
-    pub(super) fn enter(&self) -> Option<Inside<'_>> {
+    pub(crate) fn enter(&self) -> Option<Inside<'_>> {
         let mut state = self.state();
         if state.is_closed {
             return None;
@@ -42,7 +42,7 @@ impl Gate {
     }
 
     /// Lets nobody in any more, and waits until nobody is inside, for so long at most: how many are.
-    pub(super) fn close(&self, within: Duration) -> usize {
+    pub(crate) fn close(&self, within: Duration) -> usize {
         let mut state = self.state();
         state.is_closed = true;
         let waited = self.left.wait_timeout_while(state, within, |state| state.inside > 0);
