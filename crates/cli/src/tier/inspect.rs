@@ -110,6 +110,8 @@ struct Recovery {
     emptied: bool,
     /// Whether the directory came from the copy that an orderly end has left: `absent`, `used`, `unusable`.
     directory_copy: &'static str,
+    /// Bytes of that copy; 0 if there is none.
+    directory_copy_bytes: u64,
     groups_scanned: u64,
     groups_torn: u64,
     segments_read: u64,
@@ -186,6 +188,7 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
                 CopyUse::Used => "used",
                 CopyUse::Unusable => "unusable",
             },
+            directory_copy_bytes: superblock.copy.bytes,
             groups_scanned: report.groups_scanned,
             groups_torn: report.groups_torn,
             segments_read: report.segments_read,
@@ -207,6 +210,12 @@ pub(crate) fn flash_needed(bytes: u64, metadata_bytes: u64, summary_bytes: u64) 
         bytes => format!(", {} group summaries", Size(bytes)),
     };
     format!("{} ({} of it metadata segments{summaries})", Size(bytes), Size(metadata_bytes))
+}
+
+/// What an orderly end writes for the next start, in words.
+pub(crate) fn copy_line(bytes: u64) -> Option<(&'static str, String)> {
+    let words = || format!("at most {}, of the directory, in free frames", Size(bytes));
+    (bytes > 0).then(|| ("written at its end", words()))
 }
 
 /// The queue in words.
@@ -237,7 +246,7 @@ fn text(i: &Inspection, state: TierState) -> String {
         format!("{} ({} newer than their files{lost})", r.pages, r.pages_dirty)
     };
     let base = match r.directory_copy {
-        "used" => "a copy of the directory".to_owned(),
+        "used" => format!("a copy of the directory ({})", Size(r.directory_copy_bytes)),
         "unusable" => format!("{} segments (the directory's copy is damaged)", r.segments_read),
         _ => format!("{} segments", r.segments_read),
     };

@@ -10,6 +10,7 @@
 //! What it says is what segments would have said, up to where they end; the groups behind are found as ever.
 //! Nothing depends on it: segments and groups stay as they are.
 
+use crate::config::Geometry;
 use crate::core::Tier;
 use crate::directory::{DIRTY, LOST, REFERENCED, VALID};
 use crate::format::{
@@ -25,16 +26,41 @@ const SEGMENTS_MIN: u64 = 4;
 /// Chunks are written in whole blocks.
 const BLOCK_BYTES: usize = 4096;
 
+/// What a copy of so many positions takes at most, in bytes.
+fn bytes_max(positions: u64) -> u64 {
+    let items = positions * ITEM_BYTES_MAX as u64;
+    let (chunk, header) = (CHUNK_BYTES as u64, CHUNK_HEADER_BYTES as u64);
+    // A chunk ends where the longest item might not fit; the last one ends with its items, in whole blocks.
+    let full = items / (chunk - header - ITEM_BYTES_MAX as u64);
+    full * chunk + (header + items).next_multiple_of(BLOCK_BYTES as u64).min(chunk)
+}
+
+impl Geometry {
+    /// Bytes of the largest copy of its directory that a tier of this size leaves when it is closed in order
+    /// ([`Tier::write_directory_copy`]), in frames that are free then; 0 if it leaves none.
+    #[must_use]
+    pub fn directory_copy_bytes_max(&self) -> u64 {
+        let positions = self.frames_max();
+        let large = positions >= SEGMENTS_MIN * self.segment_frames;
+        if self.leaves_copies() && large { bytes_max(positions) } else { 0 }
+    }
+
+    /// Whether pages lie in the queue, and what lies behind it can be written over.
+    pub(crate) fn leaves_copies(&self) -> bool {
+        self.journal.is_none() && self.slot_directory().is_none() && self.zones().is_none()
+    }
+}
+
 impl Tier {
     /// Writes the copy of the directory that goes with `closed`, which is what [`Tier::closed`] has just
     /// made, and returns the superblock that names it; `closed` itself if there is none. Everything written is
     /// durable then, and the host writes the superblock as it writes every one. There is none of a small
-    /// tier, of one whose pages lie in place or on zones, and where the frames behind the queue have no room
-    /// for it.
+    /// tier, of one whose pages lie in place or on zones, while a resize is under way, where the frames behind
+    /// the queue have no room for it, and if the device does not take all of it: nobody needs these frames.
     ///
     /// # Errors
-    /// The host's, if the copy cannot be written or made durable. The tier can be closed all the same, if the
-    /// device could be written: without a copy.
+    /// The host's, if the flush fails: what was durable before may not be so any more, and the tier is not to
+    /// be called closed.
     pub fn write_directory_copy<F: WriteFlash + ?Sized>(
         &self,
         closed: &Superblock,
@@ -50,35 +76,25 @@ impl Tier {
         };
         let copy = DirectoryCopy { position: at, ..DirectoryCopy::default() };
         let mut chunks = Chunks { tier: self, flash, ring: self.ring(), header, chunk: Vec::new(), at, copy };
-        let mut position = closed.front;
-        while position < end {
-            let Some(head) = self.directory().head(self.entry_of(position)) else {
-                return Ok(closed.clone());
-            };
-            let pages = position + self.geometry.summary_frames();
-            chunks.put(&CopyItem::Head(head), position, pages)?;
-            position = pages + u64::from(head.pages);
-            for page in Position::each(pages..position) {
-                chunks.put(&self.copied(page), page, page.next())?;
-            }
-        }
-        chunks.end_chunk()?;
-        chunks.flash.flush()?;
-        Ok(Superblock { copy: chunks.copy, ..closed.clone() })
+        let Ok(true) = chunks.write(closed.front, end) else { return Ok(closed.clone()) };
+        assert!(chunks.copy.bytes <= bytes_max(end - closed.front), "a copy is as large as its room at most");
+        let copy = chunks.copy;
+        flash.flush()?;
+        Ok(Superblock { copy, ..closed.clone() })
     }
 
     /// Up to where segments stand for the queue, and where the copy begins; `None` if there is to be none.
     fn room_for_copy(&self, closed: &Superblock) -> Option<(Position, Position)> {
         let control = self.control();
         let geometry = &self.geometry;
-        if geometry.journal.is_some() || geometry.slot_directory().is_some() || geometry.zones().is_some() {
+        if !geometry.leaves_copies() {
             return None;
         }
         let _guard = control.lock.lock(self.owner);
         let ring = control.ends.ring();
         let settled = !control.segments.any_being_written()
             && !control.resize.is_under_way()
-            && closed.ring(geometry) == ring;
+            && closed.config.geometry().is_ok_and(|found| closed.ring(&found) == ring);
         let (front, end) = (closed.front, control.segments.newest_end());
         let copied = end.distance_from(front).unwrap_or(0);
         if !settled || copied < SEGMENTS_MIN * geometry.segment_frames {
@@ -87,10 +103,7 @@ impl Tier {
         let rear = control.ends.rear();
         // What has left the queue durably; groups that recovery has to read lie behind the front.
         let free = (front + ring.frames).distance_from(rear).unwrap_or(0);
-        let bytes = copied as usize * ITEM_BYTES_MAX;
-        let full = bytes / (CHUNK_BYTES - CHUNK_HEADER_BYTES - ITEM_BYTES_MAX);
-        let bytes = full * CHUNK_BYTES + (CHUNK_HEADER_BYTES + bytes).min(CHUNK_BYTES);
-        let frames = bytes.div_ceil(geometry.page_size()) as u64;
+        let frames = bytes_max(copied).div_ceil(geometry.page_size() as u64);
         let at = if planted::is(Bug::CopyOverPages) { rear - frames } else { rear };
         (frames <= free).then_some((end, at))
     }
@@ -128,6 +141,22 @@ struct Chunks<'t, 'f, F: ?Sized> {
 }
 
 impl<F: WriteFlash + ?Sized> Chunks<'_, '_, F> {
+    /// Writes what is said of the positions between these. False if no group begins where one ends.
+    fn write(&mut self, mut position: Position, end: Position) -> Result<bool, F::Error> {
+        let tier = self.tier;
+        while position < end {
+            let Some(head) = tier.directory().head(tier.entry_of(position)) else { return Ok(false) };
+            let pages = position + tier.geometry.summary_frames();
+            self.put(&CopyItem::Head(head), position, pages)?;
+            position = pages + u64::from(head.pages);
+            for page in Position::each(pages..position) {
+                self.put(&tier.copied(page), page, page.next())?;
+            }
+        }
+        self.end_chunk()?;
+        Ok(position == end)
+    }
+
     /// Adds what is said of the positions from `first` up to `end`.
     fn put(&mut self, item: &CopyItem, first: Position, end: Position) -> Result<(), F::Error> {
         if self.chunk.len() + ITEM_BYTES_MAX > CHUNK_BYTES {

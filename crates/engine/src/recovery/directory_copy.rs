@@ -95,7 +95,7 @@ impl Scan<'_, '_> {
     pub(super) fn load_copy(&mut self, tier: &mut Tier, front: Position, end: Position) -> CopyUse {
         let copy = self.superblock.copy;
         let closed = self.superblock.state != TierState::Open || planted::is(Bug::CopyNamedWhileOpen);
-        if copy.bytes == 0 || !closed || tier.geometry.zones().is_some() || tier.geometry.journal.is_some() {
+        if copy.bytes == 0 || !closed || !tier.geometry.leaves_copies() {
             return CopyUse::Absent;
         }
         match self.fill_from_copy(tier, front, end) {

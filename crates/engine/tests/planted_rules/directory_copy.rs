@@ -4,8 +4,8 @@
 use mezzanine_engine::format::{Superblock, TierState};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{
-    CopyUse, Design, IdRange, InTurn, LastingMemory, Lookup, PageId, ReadError, RecoveryReport, SyncMode,
-    Tier, TierConfig, WriteFlash,
+    CopyUse, Design, IdRange, InTurn, LastingMemory, Lookup, PageId, ReadError, ReadFlash, RecoveryReport,
+    SyncMode, Tier, TierConfig, WriteFlash,
 };
 
 use crate::common::{Flash, Host, page};
@@ -258,7 +258,7 @@ fn a_page_that_was_forgotten_does_not_come_back_after_a_start_by_copy() {
         let mut host = used(3);
         host.tier.begin_drain();
         rest(&mut host);
-        let clean = (0..BLOCKS).map(id).filter(|id| host.tier.holds(id) == Some(false)).last().unwrap();
+        let clean = (0..BLOCKS).map(id).filter(|id| host.tier.holds(id) == Some(false)).next_back().unwrap();
         let Lookup::Flash(found) = host.tier.lookup(&clean, &mut vec![0; PAGE]) else {
             panic!("it is on flash")
         };
@@ -279,4 +279,54 @@ fn a_page_that_was_forgotten_does_not_come_back_after_a_start_by_copy() {
         let superblock = host.superblock.clone();
         host.flash.recover(&superblock).unwrap().tier.holds(&clean).is_none()
     });
+}
+
+/// A device that takes no writes, or does not flush what it took.
+struct Failing<'f> {
+    flash: &'f mut Flash,
+    writes: bool,
+}
+
+impl ReadFlash for Failing<'_> {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.flash.read(offset, bytes)
+    }
+}
+
+impl WriteFlash for Failing<'_> {
+    type Error = ReadError;
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), ReadError> {
+        if self.writes { WriteFlash::write(self.flash, offset, bytes) } else { Err(ReadError("worn".into())) }
+    }
+
+    fn flush(&mut self) -> Result<(), ReadError> {
+        Err(ReadError("no answer".into()))
+    }
+}
+
+/// Nobody needs the frames that the copy lies in. Of a flush nobody knows what it was to make durable.
+#[test]
+fn a_tier_is_closed_without_a_copy_where_none_can_be_written() {
+    let mut host = used(4);
+    let (without, _) = closed(&mut host);
+    let mut flash = Failing { flash: &mut host.flash, writes: false };
+    assert_eq!(host.tier.write_directory_copy(&without, &mut flash), Ok(without.clone()));
+    flash.writes = true;
+    assert_eq!(host.tier.write_directory_copy(&without, &mut flash), Err(ReadError("no answer".into())));
+}
+
+#[test]
+fn the_largest_copy_is_told_before() {
+    let told = |config: &TierConfig| config.geometry().unwrap().directory_copy_bytes_max();
+    let host = used(0);
+    let most = told(&host.superblock.config);
+    let (_, with) = closed(&mut { host });
+    assert!(with.copy.bytes <= most && most < 2 * with.copy.bytes + 8192, "{most}, {:?}", with.copy);
+    // 25 bytes for each page of 128 GiB, and the headers of chunks.
+    let large = told(&TierConfig::new(8192, 1 << 24));
+    assert!((419_430_400..421_000_000).contains(&large), "{large}");
+    let small = TierConfig { segment_frames: 2048, ..TierConfig::new(8192, 8191) };
+    assert_eq!(told(&small), 0, "of less than four segments");
+    assert_eq!(told(&TierConfig::of(Design::Lru, 8192, 1 << 20)), 0);
 }

@@ -10,6 +10,7 @@ mod jobs;
 mod appearances;
 mod bad_frames;
 mod bad_segments;
+mod copied_state;
 mod directory_copy;
 mod drains;
 mod fronts;
