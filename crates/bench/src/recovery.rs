@@ -9,8 +9,8 @@ use std::time::Instant;
 use mezzanine_device::prefer_huge_pages;
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
-    Blank, CopyUse, InTurn, Job, PageId, ReadError, ReadFlash, RecoveryReport, StageIn, StageKind, SyncState,
-    Tier, TierConfig, Workers, WriteFlash,
+    Blank, InTurn, Job, PageId, ReadError, ReadFlash, RecoveryReport, StageIn, StageKind, SyncState, Tier,
+    TierConfig, Workers,
 };
 use mezzanine_volume::RecoveryThreads;
 
@@ -25,18 +25,6 @@ struct Flash(File);
 impl ReadFlash for Flash {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         self.0.read_exact_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
-    }
-}
-
-impl WriteFlash for Flash {
-    type Error = std::io::Error;
-
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
-        self.0.write_all_at(bytes, offset)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 
@@ -55,16 +43,11 @@ fn measure(bytes: u64, file: File) -> Outcome {
     file.set_len(geometry.flash_bytes())?;
     let fresh = Superblock::new(&geometry, [1; 16], [2; 16]);
     let mut flash = Flash(file);
-    let (superblock, closed, writing) = fill(&config, &fresh, &mut flash)?;
+    let superblock = fill(&config, &fresh, &mut flash)?;
 
     let (report, alone) = timed(&superblock, &mut flash, &InTurn(1))?;
     let threads = RecoveryThreads::of_machine();
     let (_, together) = timed(&superblock, &mut flash, &threads)?;
-    let (copied, alone_by_copy) = timed(&closed, &mut flash, &InTurn(1))?;
-    let (_, together_by_copy) = timed(&closed, &mut flash, &threads)?;
-    if copied.directory_copy != CopyUse::Used {
-        return Err("a tier that was closed in order was not recovered by its copy".into());
-    }
     let read = report.bytes_read as f64;
     let frame = |seconds: f64| seconds * 1e9 / geometry.frames() as f64;
     let size = format!("{:.1} GiB, 8 KiB pages", bytes as f64 / (1u64 << 30) as f64);
@@ -84,22 +67,6 @@ fn measure(bytes: u64, file: File) -> Outcome {
             .beside("by one", alone.clock),
         Row::new("recovery by them, processor time for each frame", frame(together.processor), "ns")
             .beside("by one", frame(alone.processor)),
-        Row::new("start by the copy of the directory, flash read", copied.bytes_read as f64 / 1e6, "MB")
-            .beside("by segments", read / 1e6),
-        Row::new(
-            "start by the copy, by one thread, processor time for each frame",
-            frame(alone_by_copy.processor),
-            "ns",
-        )
-        .beside("by segments", frame(alone.processor)),
-        Row::new(
-            format!("start by the copy, by {} threads, on the clock", threads.count()),
-            together_by_copy.clock,
-            "s",
-        )
-        .beside("by segments", together.clock),
-        Row::new("copy of the directory, size", closed.copy.bytes as f64 / 1e6, "MB"),
-        Row::new("copy of the directory, processor time of its writing for each frame", frame(writing), "ns"),
         Row::new("recovery, pages in the tier", report.valid as f64, "pages"),
         Row::new("recovery, segments read", report.segments_read as f64, "segments"),
         Row::new("recovery, groups scanned", report.groups_scanned as f64, "groups"),
@@ -197,22 +164,11 @@ fn processor_seconds() -> Result<f64, Box<dyn Error>> {
 }
 
 /// Fills the queue, until it has gone round, with pages of zeros, which stay holes in the file: recovery
-/// reads no pages below the durable mark, and a hole reads as the zeros that the checksum was made of. Returns
-/// the superblock of the tier in use, that of the tier when it is closed, with a copy of its directory, and the
-/// processor seconds that this takes.
-fn fill(
-    config: &TierConfig,
-    fresh: &Superblock,
-    flash: &mut Flash,
-) -> Result<(Superblock, Superblock, f64), Box<dyn Error>> {
+/// reads no pages below the durable mark, and a hole reads as the zeros that the checksum was made of.
+fn fill(config: &TierConfig, fresh: &Superblock, flash: &mut Flash) -> Result<Superblock, Box<dyn Error>> {
     let (tier, superblock) = filled(config, fresh, flash, |n| PageId::volume(1, n))?;
-    tier.begin_drain();
-    while step(&tier, flash)? {}
     make_durable(&tier, flash)?;
-    let closed = tier.closed(&superblock);
-    let start = process_seconds()?;
-    let closed = tier.write_directory_copy(&closed, flash)?;
-    Ok((superblock, closed, process_seconds()? - start))
+    Ok(superblock)
 }
 
 fn make_durable(tier: &Tier, flash: &mut Flash) -> Result<(), Box<dyn Error>> {

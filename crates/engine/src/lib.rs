@@ -137,7 +137,7 @@ pub use layout::HOST_METADATA_BYTES;
 pub use mezzanine_ground::region::{LastingMemory, REGION_ALIGNMENT, Region};
 pub use pages::{HeldPage, PageCursor};
 pub use recovery::{
-    CopyUse, InTurn, ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, Workers, WriteFlash,
+    InTurn, ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, Workers, WriteFlash,
     read_patiently,
 };
 pub use stage_out::unreadable::given_up_page;

@@ -370,17 +370,6 @@ mezzanine_ground::planted_bugs! {
         AppearancesNotedLast,
         /// The segments that were read together are replayed in another order.
         SegmentsOutOfOrder,
-        /// The copy of the directory that a tier leaves when it is closed is written where pages lie.
-        CopyOverPages,
-        /// That copy counts though it is damaged.
-        CopyChecksumUnchecked,
-        /// What a copy of the directory has brought that turned out to be damaged stays there, while segments
-        /// are replayed.
-        HalfCopyKept,
-        /// The copy does not say that a crash may bring pages back which are valid no more.
-        ReturningForgotten,
-        /// The copy counts still when the tier was opened and changed, and left by a crash.
-        CopyNamedWhileOpen,
         /// Every metadata segment takes along the reference bits of the same frames. Nothing is lost but
         /// second chances after a crash.
         ReferencesOfOneShare,

@@ -19,8 +19,8 @@
 
 use mezzanine_device::sleep_at_locks;
 use mezzanine_engine::format::{
-    ClusterName, DirectoryCopy, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Sessions,
-    Superblock, TierState, read_superblock, read_superblock_to_drain,
+    ClusterName, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Sessions, Superblock, TierState,
+    read_superblock, read_superblock_to_drain,
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
@@ -529,8 +529,6 @@ impl Host {
         let redone = Superblock {
             state: TierState::Closed,
             redone_from: superblock.confirmed.redo,
-            // What its pages were when it was closed is not what their records say.
-            copy: DirectoryCopy::default(),
             ..superblock.clone()
         };
         let basis = if alone { &redone } else { superblock };

@@ -4,7 +4,7 @@ use arbitrary::{Result, Unstructured};
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
     Blank, Job, Lookup, PageId, ReadError, ReadFlash, Recovered, RecoveryError, StageIn, StageKind,
-    SyncState, Tier, WriteFlash,
+    SyncState, Tier,
 };
 
 pub(crate) const PAGE: usize = 4096;
@@ -38,19 +38,6 @@ impl ReadFlash for Flash {
         let at = usize::try_from(offset).unwrap_or(usize::MAX);
         let found = at.checked_add(bytes.len()).and_then(|end| self.bytes.get(at..end));
         bytes.copy_from_slice(found.ok_or_else(|| ReadError("past the end".into()))?);
-        Ok(())
-    }
-}
-
-impl WriteFlash for Flash {
-    type Error = ReadError;
-
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> std::result::Result<(), ReadError> {
-        Self::write(self, offset, bytes);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> std::result::Result<(), ReadError> {
         Ok(())
     }
 }

@@ -6,26 +6,18 @@ use std::ops::Range;
 use arbitrary::{Result, Unstructured};
 use mezzanine_engine::format::{
     RECORD_BYTES, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES, SUMMARY_MAGIC, SUPERBLOCK_BYTES,
-    SUPERBLOCK_OFFSETS,
 };
 
 /// Structures begin at multiples of this.
 const STEP: usize = 4096;
 const SEGMENT_MAGIC: [u8; 8] = *b"MEZZSEG1";
 const SUPERBLOCK_MAGIC: [u8; 8] = *b"MEZZTIER";
-const COPY_MAGIC: [u8; 8] = *b"MEZZDIR1";
-/// Bytes of a header of a copy of the directory, its checksum in the last four.
-const COPY_HEADER_BYTES: usize = 72;
-/// Where a superblock has the checksum of the checksums of the copy that it names.
-const NAMED_AT: usize = 1352;
 const HOST_METADATA_AT: Range<usize> = 80..272;
 
 /// Where structures lie in an image.
 pub(crate) fn structures(image: &[u8]) -> Vec<usize> {
     let begins = |bytes: &[u8]| {
-        [SUMMARY_MAGIC, SEGMENT_MAGIC, SUPERBLOCK_MAGIC, COPY_MAGIC]
-            .iter()
-            .any(|magic| bytes.starts_with(magic))
+        [SUMMARY_MAGIC, SEGMENT_MAGIC, SUPERBLOCK_MAGIC].iter().any(|magic| bytes.starts_with(magic))
     };
     (0..image.len()).step_by(STEP).filter(|&at| begins(&image[at..])).collect()
 }
@@ -64,11 +56,8 @@ fn change_bytes(input: &mut Unstructured<'_>, image: &mut [u8], place: usize) ->
 
 /// Changes a number in a header or in a record to one that is often wrong.
 fn change_field(input: &mut Unstructured<'_>, structure: &mut [u8]) -> Result<()> {
-    let records = match () {
-        () if structure.starts_with(&SEGMENT_MAGIC) => SEGMENT_HEADER_BYTES,
-        () if structure.starts_with(&COPY_MAGIC) => COPY_HEADER_BYTES,
-        () => SUMMARY_HEADER_BYTES,
-    };
+    let records =
+        if structure.starts_with(&SEGMENT_MAGIC) { SEGMENT_HEADER_BYTES } else { SUMMARY_HEADER_BYTES };
     let at = if input.ratio(1, 2)? {
         8 + 4 * input.int_in_range(0..=30)?
     } else {
@@ -102,10 +91,6 @@ fn put(bytes: &mut [u8], at: usize, checksum: u32) {
 
 /// Makes the checksums of the structure at `place` right, whatever it is.
 pub(crate) fn repair(image: &mut [u8], place: usize) {
-    if image[place..].starts_with(&COPY_MAGIC) {
-        repair_copy(image, place);
-        return;
-    }
     let bytes = &mut image[place..];
     if bytes.len() < STEP {
         return;
@@ -134,21 +119,6 @@ pub(crate) fn repair(image: &mut [u8], place: usize) {
         let at = SUMMARY_HEADER_BYTES - 4;
         let header = crc32c::crc32c(&bytes[..at]);
         put(bytes, at, crc32c::crc32c_append(header, &bytes[SUMMARY_HEADER_BYTES..end]));
-    }
-}
-
-/// A copy of the directory in one chunk, and the superblocks that name it.
-fn repair_copy(image: &mut [u8], place: usize) {
-    let at = place + COPY_HEADER_BYTES - 4;
-    let end = (at + 4 + number(image, at - 4)).min(image.len());
-    let checksum = crc32c::crc32c_append(crc32c::crc32c(&image[place..at]), &image[at + 4..end]);
-    put(image, at, checksum);
-    for superblock in SUPERBLOCK_OFFSETS.map(|offset| usize::try_from(offset).unwrap_or(usize::MAX)) {
-        // Of a tier that is open none is named.
-        if image[superblock..].starts_with(&SUPERBLOCK_MAGIC) && number(image, NAMED_AT + superblock) != 0 {
-            put(image, NAMED_AT + superblock, crc32c::crc32c(&checksum.to_le_bytes()));
-            repair(image, superblock);
-        }
     }
 }
 

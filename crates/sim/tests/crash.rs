@@ -29,7 +29,6 @@ fn many_power_cuts_lose_nothing() {
         ("pages staged out", coverage.stage_outs),
         ("metadata segments", coverage.segments),
         ("cuts inside recovery", coverage.cuts_inside_recovery),
-        ("starts by a copy of the directory", coverage.starts_by_copy),
         ("torn flash writes", coverage.torn_flash_writes),
         ("torn disk writes", coverage.torn_disk_writes),
         ("pages in doubt", coverage.pages_settled),

@@ -47,7 +47,6 @@ fn many_power_cuts_lose_nothing() {
     let more = [
         ("torn disk writes", coverage.torn_disk_writes),
         ("flash devices lost", coverage.flash_losses),
-        ("starts by a copy of the directory", coverage.starts_by_copy),
         ("disks compared", coverage.disks_compared),
         ("reads interrupted", coverage.reads_interrupted),
         ("records redone", coverage.records_redone),

@@ -15,7 +15,6 @@ use crate::backing::FileInner;
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::health::{Health, Mode, Route, closed};
 use crate::host_metadata::{Table, TableState};
-use crate::open::Reader;
 use crate::pacing::Pacing;
 use crate::record::Recording;
 use crate::registry::{Registry, write_superblock};
@@ -174,23 +173,6 @@ impl TierHost {
         let mut superblock = lock(&self.superblock);
         let next = next(&superblock);
         let failed = |error| VolumeError::from_device(operation, &self.flash_name, error);
-        self.write_superblock(&next).map_err(failed)?;
-        *superblock = next;
-        Ok(())
-    }
-
-    /// Writes what `next` makes of the superblock of the tier that is left in order, and before it the copy of
-    /// the directory that goes with it.
-    pub(crate) fn put_closed(
-        &self,
-        operation: &'static str,
-        next: impl FnOnce(Superblock) -> Superblock,
-    ) -> Result<(), VolumeError> {
-        let mut superblock = lock(&self.superblock);
-        let failed = |error| VolumeError::from_device(operation, &self.flash_name, error);
-        let closed = self.tier.closed(&superblock);
-        let closed = self.tier.write_directory_copy(&closed, &mut Reader(&*self.flash)).map_err(failed)?;
-        let next = next(closed);
         self.write_superblock(&next).map_err(failed)?;
         *superblock = next;
         Ok(())

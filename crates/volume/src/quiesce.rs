@@ -623,7 +623,8 @@ impl Local {
         // happen to be on disk.
         let dirty = files.iter().any(|file| file.shared.marks.may_be_dirty());
         let needed = dirty || !self.missing_files(host).is_empty();
-        host.put_closed("close the tier on", |closed| {
+        host.put_superblock("close the tier on", |superblock| {
+            let closed = host.tier.closed(superblock);
             let kept = needed && !planted::is(Bug::DrainedForDirtyFiles);
             if kept { Superblock { state: TierState::Closed, ..closed } } else { closed }
         })?;

@@ -107,15 +107,7 @@ fn text(crash: &Crash<'_>) -> String {
                 count(r.operations)
             ),
         ),
-        (
-            "processes",
-            format!(
-                "{} killed, {} closed in order, {} begun with a copy of the directory",
-                count(c.kills),
-                count(c.closes),
-                count(c.starts_by_copy)
-            ),
-        ),
+        ("processes", format!("{} killed, {} closed in order", count(c.kills), count(c.closes))),
         (
             "writes torn",
             format!("{} on flash, {} on disk", count(c.torn_flash_writes), count(c.torn_disk_writes)),

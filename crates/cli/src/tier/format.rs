@@ -10,7 +10,7 @@ use mezzanine_report::facts;
 use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind, largest_on_zones};
 use serde::Serialize;
 
-use super::inspect::{TierZonesFound, copy_line, design, flash_needed, queue, remembered};
+use super::inspect::{TierZonesFound, design, flash_needed, queue, remembered};
 use super::open::{Flash, open_failure};
 use crate::failure::{Failure, chain};
 
@@ -133,8 +133,6 @@ struct Formatted {
     metadata_bytes: u64,
     /// Of the frames, what summaries of full groups take.
     summary_bytes: u64,
-    /// Of the free frames, what a copy of the directory takes at most that is left at an orderly end.
-    directory_copy_bytes_max: u64,
     page_bytes: u32,
     frames: u64,
     /// Frames up to which the queue can grow.
@@ -299,7 +297,6 @@ fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: boo
         flash_bytes: geometry.flash_bytes(),
         metadata_bytes: geometry.metadata_bytes(),
         summary_bytes: geometry.summary_bytes(),
-        directory_copy_bytes_max: geometry.directory_copy_bytes_max(),
         page_bytes: config.page_size,
         frames: config.frames,
         frames_max: geometry.frames_max(),
@@ -333,6 +330,5 @@ fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: boo
             ),
         ),
     ]);
-    lines.extend(copy_line(f.directory_copy_bytes_max));
     output::print(&facts(&lines))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mezzanine_engine::format::{FORMAT_VERSION, TierState};
-use mezzanine_engine::{CopyUse, Geometry, TierZones};
+use mezzanine_engine::{Geometry, TierZones};
 use mezzanine_report::facts;
 use serde::Serialize;
 
@@ -108,10 +108,6 @@ struct Recovery {
     /// Pages that are newer than their disk copies.
     pages_dirty: u64,
     emptied: bool,
-    /// Whether the directory came from the copy that an orderly end has left: `absent`, `used`, `unusable`.
-    directory_copy: &'static str,
-    /// Bytes of that copy; 0 if there is none.
-    directory_copy_bytes: u64,
     groups_scanned: u64,
     groups_torn: u64,
     segments_read: u64,
@@ -183,12 +179,6 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
             pages: report.valid,
             pages_dirty: report.dirty,
             emptied: report.discarded,
-            directory_copy: match report.directory_copy {
-                CopyUse::Absent => "absent",
-                CopyUse::Used => "used",
-                CopyUse::Unusable => "unusable",
-            },
-            directory_copy_bytes: superblock.copy.bytes,
             groups_scanned: report.groups_scanned,
             groups_torn: report.groups_torn,
             segments_read: report.segments_read,
@@ -210,12 +200,6 @@ pub(crate) fn flash_needed(bytes: u64, metadata_bytes: u64, summary_bytes: u64) 
         bytes => format!(", {} group summaries", Size(bytes)),
     };
     format!("{} ({} of it metadata segments{summaries})", Size(bytes), Size(metadata_bytes))
-}
-
-/// What an orderly end writes for the next start, in words.
-pub(crate) fn copy_line(bytes: u64) -> Option<(&'static str, String)> {
-    let words = || format!("at most {}, of the directory, in free frames", Size(bytes));
-    (bytes > 0).then(|| ("written at its end", words()))
 }
 
 /// The queue in words.
@@ -245,14 +229,10 @@ fn text(i: &Inspection, state: TierState) -> String {
         let lost = if i.lost.is_empty() { String::new() } else { format!(", {} of them LOST", i.pages_lost) };
         format!("{} ({} newer than their files{lost})", r.pages, r.pages_dirty)
     };
-    let base = match r.directory_copy {
-        "used" => format!("a copy of the directory ({})", Size(r.directory_copy_bytes)),
-        "unusable" => format!("{} segments (the directory's copy is damaged)", r.segments_read),
-        _ => format!("{} segments", r.segments_read),
-    };
     let found = format!(
-        "{} groups after {base}, {} read in {:.3} s",
+        "{} groups after {} segments, {} read in {:.3} s",
         r.groups_scanned,
+        r.segments_read,
         Size(r.bytes_read),
         r.seconds
     );

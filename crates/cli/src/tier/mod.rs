@@ -5,7 +5,7 @@ mod forget;
 mod format;
 mod give_up;
 mod in_use;
-pub(crate) mod inspect;
+mod inspect;
 mod lost;
 mod only_copies;
 mod open;

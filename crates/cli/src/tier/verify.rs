@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use mezzanine_engine::format::{DirectoryCopy, Superblock};
 use mezzanine_engine::{DrainCursor, FlashPage, PageId, Tier};
 use mezzanine_report::facts;
 use serde::Serialize;
@@ -67,9 +66,7 @@ pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<(), Failure> {
     let superblock = flash.superblock()?;
     let copies = flash.superblock_copies();
     let geometry = flash.geometry(&superblock)?;
-    // By its segments and groups, which are what counts after a crash; not by the copy of the directory.
-    let without_copy = Superblock { copy: DirectoryCopy::default(), ..superblock.clone() };
-    let recovered = flash.recover(&without_copy, &geometry)?;
+    let recovered = flash.recover(&superblock, &geometry)?;
     let report = &recovered.report;
     let look = Look { flash: &flash, tier: &recovered.tier, names: Names::of(&flash, &superblock) };
     let lost = look.names.lost(&recovered.tier);

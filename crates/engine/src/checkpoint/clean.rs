@@ -22,11 +22,6 @@ pub(crate) struct CleanLayout {
 }
 
 impl CleanLayout {
-    /// Byte offset in the region.
-    pub(crate) fn begin(&self) -> usize {
-        self.words
-    }
-
     pub(crate) fn compute(entries: usize, take: &mut impl FnMut(usize, usize) -> usize) -> Self {
         // A small tier has small stretches, so that there are some.
         let positions = (entries / 64).clamp(8, 1024).next_power_of_two();

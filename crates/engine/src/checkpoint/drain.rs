@@ -11,7 +11,7 @@
 use crate::answers::FlashPage;
 use crate::core::Tier;
 use crate::directory::{DIRTY, DRAINED, LOST, VALID, WRITTEN, is_lost};
-use crate::format::{DirectoryCopy, Superblock, TierState};
+use crate::format::{Superblock, TierState};
 use crate::ids::{IdRange, PageId, Position, Sequence};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::Stage;
@@ -160,7 +160,6 @@ impl Tier {
             state: if dirty == 0 { TierState::Drained } else { TierState::Closed },
             end_sequence: end,
             front: self.front_to_state(),
-            copy: DirectoryCopy::default(),
             redone_from: if dirty == 0 { 0 } else { superblock.redone_from },
             ..superblock.clone()
         }

@@ -22,8 +22,6 @@ pub(crate) mod request;
 
 pub(crate) mod clean;
 
-mod directory_copy;
-
 pub(crate) mod drain;
 
 use crate::checkpoint::clean::Watch;

@@ -6,7 +6,6 @@
 
 mod aged;
 mod cluster;
-mod directory_copy;
 mod group;
 mod nonces;
 mod record;
@@ -16,8 +15,6 @@ mod superblock;
 
 pub use aged::Age;
 pub use cluster::ClusterName;
-pub use directory_copy::DirectoryCopy;
-pub(crate) use directory_copy::{CHUNK_BYTES, CHUNK_HEADER_BYTES, ChunkHeader, CopyItem, ITEM_BYTES_MAX};
 pub use group::{GroupSummary, SUMMARY_HEADER_BYTES, SUMMARY_MAGIC};
 pub use nonces::{NONCES_MAX, Nonce, Nonces};
 pub use record::{RECORD_BYTES, Record, RecordKind};

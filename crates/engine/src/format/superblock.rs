@@ -14,9 +14,7 @@
 
 use mezzanine_ground::fields::{Reader, Visitor, Writer, put_at};
 
-use super::{
-    DirectoryCopy, FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible, version_of,
-};
+use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible, version_of};
 use crate::bounds::Bound;
 use crate::config::{Admission, Design, Geometry, SegmentLayout, SyncMode, TierConfig, TierZones};
 use crate::groups::ring::Ring;
@@ -133,9 +131,6 @@ pub struct Superblock {
     /// The epoch at whose end the tier was left [`TierState::Drained`] last; 0 if it never was. What a host
     /// has not taken up since then, nobody needs, though the tier may have been opened since.
     pub drained_epoch: u32,
-    /// Of a tier that was closed in order: the copy of its directory, if it left one (see
-    /// [`crate::Tier::write_directory_copy`]). An open one has none.
-    pub copy: DirectoryCopy,
     /// Parameters.
     pub config: TierConfig,
 }
@@ -165,7 +160,6 @@ impl Superblock {
             redone_from: 0,
             durable_sequence: Sequence::ZERO,
             drained_epoch: 0,
-            copy: DirectoryCopy::default(),
             config,
         }
     }
@@ -196,7 +190,6 @@ impl Superblock {
             nonces: self.nonces.after(1),
             redone_from: 0,
             durable_sequence: Sequence::ZERO,
-            copy: DirectoryCopy::default(),
             ..self.clone()
         }
     }
@@ -329,10 +322,6 @@ impl Superblock {
         visitor.field(1328, &mut self.drained_epoch);
         // Zero in versions 2 and 3, whose layout that is.
         visitor.field(1332, &mut segments);
-        // Zero in tiers that are open, and of earlier builds.
-        visitor.field(1336, &mut self.copy.position);
-        visitor.field(1344, &mut self.copy.bytes);
-        visitor.field(1352, &mut self.copy.checksum);
         config.zones = (zone_bytes != 0).then_some(TierZones { zone_bytes, capacity_bytes });
         config.policy.dirty_percent = dirty_percent.checked_sub(1);
         config.segments =
@@ -399,7 +388,7 @@ impl Superblock {
         let numbers: [(Bound, &[u64]); 3] = [
             (Bound::Generation, &[*generation]),
             (Bound::Sequence, &sequences.map(Sequence::number)),
-            (Bound::Position, &[front.number(), superblock.copy.position.number(), superblock.copy.bytes]),
+            (Bound::Position, &[front.number()]),
         ];
         if !plausible(*epoch, &numbers) || origin_epoch > epoch {
             return Err(FormatError::Damaged("a superblock with impossible numbers".into()));

@@ -120,9 +120,6 @@ impl Ends {
 }
 
 impl Passed {
-    /// Where the end of what was invalidated in memory alone stands in it, in bytes.
-    pub(crate) const INVALIDATED_END: usize = std::mem::offset_of!(Self, invalidated_in_memory_end);
-
     pub(crate) fn durable_front(&self) -> Position {
         Position::from_number(self.durable_front.get())
     }

@@ -34,11 +34,6 @@ impl Resize {
         Position::from_number(self.base.get())
     }
 
-    /// Whether one is under way.
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.stage.get() != Stage::Idle
-    }
-
     /// A number that is another one when which groups may be opened has changed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.get()

@@ -86,11 +86,6 @@ impl Segments {
         Position::from_number(self.durable_end.get())
     }
 
-    /// Where the newest segment on flash ends, whether or not a flush has covered it.
-    pub(crate) fn newest_end(&self) -> Position {
-        self.durable_end().max(Position::from_number(self.written_end.get()))
-    }
-
     pub(crate) fn durable_sequence(&self) -> Sequence {
         Sequence::from_number(self.durable_sequence.get())
     }

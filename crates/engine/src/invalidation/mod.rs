@@ -86,13 +86,6 @@ impl Tier {
                 && !planted::is(Bug::NoTombstoneAfterForgetting)
     }
 
-    /// Before this position lie the pages that [`Self::may_return`] speaks of.
-    pub(crate) fn returning(&self) -> Position {
-        let control = self.control();
-        let left = control.ends.front().max(control.release.end());
-        left.max(control.passed.invalidated_in_memory_end())
-    }
-
     /// Invalidates every page of a range. The host keeps all other operations on these pages away.
     ///
     /// # Errors

@@ -22,8 +22,6 @@ pub(crate) mod replay;
 
 mod ahead;
 
-mod directory_copy;
-
 mod groups;
 
 mod parts;
@@ -46,7 +44,7 @@ use crate::blank::Blank;
 use crate::bounds::{UsedUp, can_be_opened};
 use crate::config::{ConfigError, Geometry};
 use crate::core::Tier;
-use crate::format::{DirectoryCopy, LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
+use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
 use crate::groups::ring::Ring;
 use crate::ids::{Position, Sequence, Version};
 use crate::layout::HOST_METADATA_BYTES;
@@ -57,7 +55,6 @@ use ahead::{Ahead, TOGETHER_MAX};
 pub(crate) use patient::read_superblocks;
 use patient::{read_answered, reads_of_wrong};
 
-pub use directory_copy::CopyUse;
 pub use patient::read_patiently;
 pub use workers::{InTurn, Workers};
 
@@ -178,8 +175,6 @@ pub struct RecoveryReport {
     pub dirty: u64,
     /// Of these, pages that are remembered as referenced.
     pub referenced: u64,
-    /// Whether the directory came from the copy that an orderly end has left.
-    pub directory_copy: CopyUse,
     /// The tier was not closed in order and can hold no only copies, so it was emptied: a page on disk
     /// may be newer than its copy here.
     pub discarded: bool,
@@ -386,7 +381,7 @@ impl Scan<'_, '_> {
         }
     }
 
-    fn run(&mut self, mut tier: Tier) -> Result<Recovered, RecoveryError> {
+    fn run(&mut self, tier: Tier) -> Result<Recovered, RecoveryError> {
         let Base { segments, segments_end, found, front } = self.find_base()?;
         let newest = segments.last();
         let chain = found.last().map_or(segments_end, |last| self.after(last));
@@ -425,11 +420,6 @@ impl Scan<'_, '_> {
             state: TierState::Open,
             front,
             redone_from: tier.redoes(self.superblock, rest_end),
-            copy: if planted::is(Bug::CopyNamedWhileOpen) {
-                self.superblock.copy
-            } else {
-                DirectoryCopy::default()
-            },
             drained_epoch: self.superblock.last_drained(),
             ..self.superblock.clone()
         };
@@ -439,20 +429,9 @@ impl Scan<'_, '_> {
             _ => Chain { position: rest_end, ..chain },
         };
         tier.start(&superblock, chain, front, next_version);
-        self.report.directory_copy = self.load_copy(&mut tier, front, segments_end.position);
-        if self.report.directory_copy == CopyUse::Unusable {
-            // The memory is blank again.
-            tier.redoes(self.superblock, rest_end);
-            tier.start(&superblock, chain, front, next_version);
-        }
-        for header in &segments {
-            tier.set_segment_end(header.number, header.end_position);
-        }
-        if self.report.directory_copy != CopyUse::Used {
-            self.load_segments(&tier, &segments, front)?;
-            // Before the scan's groups complete segments, which take bits along themselves.
-            self.load_references(&tier, &segments);
-        }
+        self.load_segments(&tier, &segments, front)?;
+        // Before the scan's groups complete segments, which take bits along themselves.
+        self.load_references(&tier, &segments);
         let control = tier.control();
         control.segments.go_on_with(newest.map_or(0, |header| header.number + 1));
         let (end, sequence) = newest

@@ -69,8 +69,7 @@ enum Step {
 }
 
 impl Tier {
-    /// Into how many parts the directory is divided for so many records.
-    pub(super) fn parts_for(&self, records: usize, workers: &dyn Workers) -> usize {
+    fn parts_for(&self, records: usize, workers: &dyn Workers) -> usize {
         let count = workers.count_for(records);
         let one = self.geometry.journal.is_some() || count == 1;
         // Each part goes through a range that was dropped.

@@ -139,6 +139,9 @@ impl Scan<'_, '_> {
         segments: &[SegmentHeader],
         front: Position,
     ) -> Result<(), RecoveryError> {
+        for header in segments {
+            tier.set_segment_end(header.number, header.end_position);
+        }
         let Some(first) = segments.iter().position(|header| header.end_position > front) else {
             return Ok(());
         };

@@ -21,8 +21,8 @@ use crate::config::SlotGeometry;
 use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{
-    DirectoryCopy, LogPosition, Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry,
-    SlotHead, Superblock, TierState,
+    LogPosition, Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead,
+    Superblock, TierState,
 };
 use crate::ids::{Frame, PageId, Position, Sequence, Version};
 use crate::layout::HOST_METADATA_BYTES;
@@ -75,7 +75,6 @@ pub(super) fn recover(
         front: Position::ZERO,
         state: TierState::Open,
         drained_epoch: superblock.last_drained(),
-        copy: DirectoryCopy::default(),
         ..superblock.clone()
     };
     let end = layout_end(&tier, found.slots.len() as u64);

@@ -10,8 +10,6 @@ mod jobs;
 mod appearances;
 mod bad_frames;
 mod bad_segments;
-mod copied_state;
-mod directory_copy;
 mod drains;
 mod fronts;
 mod host_metadata;

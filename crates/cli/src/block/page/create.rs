@@ -14,7 +14,6 @@ use super::{Pages, flash};
 use crate::failure::{Failure, chain};
 use crate::output;
 use crate::size::Size;
-use crate::tier::inspect::copy_line;
 use crate::tier::new_flash;
 
 #[derive(Serialize)]
@@ -26,8 +25,6 @@ struct Created {
     page_bytes: u32,
     frames: u64,
     memory_bytes: u64,
-    /// What an orderly end writes for the next start at most.
-    directory_copy_bytes_max: u64,
     volumes: Vec<CreatedVolume>,
 }
 
@@ -87,7 +84,6 @@ pub(in super::super) fn create(
         page_bytes: config.page_size,
         frames: config.frames,
         memory_bytes,
-        directory_copy_bytes_max: geometry.directory_copy_bytes_max(),
         volumes: volumes.collect::<Result<_, _>>()?,
     };
     if json { output::json(&created) } else { output::print(&created.text()) }
@@ -152,7 +148,6 @@ impl Created {
             ("pages", format!("{} frames of {} KiB", self.frames, self.page_bytes >> 10)),
             ("memory needed", Size(self.memory_bytes).to_string()),
         ];
-        lines.extend(copy_line(self.directory_copy_bytes_max));
         lines.extend(self.volumes.iter().map(|volume| {
             let CreatedVolume { name, backing, bytes } = volume;
             ("volume", format!("{name}: {backing}, {}", Size(*bytes)))

@@ -15,7 +15,7 @@ use mezzanine_engine::{
 };
 
 use super::log::Lsn;
-use super::machine::{Control, Reader};
+use super::machine::Control;
 use super::places::Extent;
 use super::relied::Relied;
 use super::scenario::Tearing;
@@ -293,10 +293,7 @@ impl Server<'_> {
         self.sync_tier()?;
         self.settle()?;
         self.confirm_redo()?;
-        let closed = self.tier.closed(&self.superblock);
-        let copied = self.tier.write_directory_copy(&closed, &mut Reader(&self.world.machine.flash));
-        let closed = self.world.done("write the copy of the directory", copied)?;
-        self.write_superblock(closed)?;
+        self.write_superblock(self.tier.closed(&self.superblock))?;
         self.world.life.coverage.closes += 1;
         Ok(())
     }

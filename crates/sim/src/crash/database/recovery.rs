@@ -3,7 +3,7 @@
 
 use mezzanine_device::Device;
 use mezzanine_engine::format::{Superblock, TierState, read_superblock};
-use mezzanine_engine::{Blank, CopyUse, InTurn, Recovered, RecoveryError, Tier};
+use mezzanine_engine::{Blank, InTurn, Recovered, RecoveryError, Tier};
 use mezzanine_ground::random::splitmix;
 
 use super::checkpoint::redo_point;
@@ -118,7 +118,6 @@ impl World {
             .map_err(|error| Stop::violated(Invariant::NoUnprovokedError, format!("recovery: {error}")))?;
         let Recovered { tier, writes, superblock, report, .. } = recovered;
         self.life.tell(|| format!("recovered: {report:?}"));
-        self.life.coverage.starts_by_copy += u64::from(report.directory_copy == CopyUse::Used);
         self.relied.map_or(Ok(()), |relied| relied.judge(&superblock, control.redo))?;
         let flash = &self.machine.flash;
         let segments = writes.iter().try_for_each(|(offset, bytes)| flash.write_at(bytes, *offset));

@@ -120,8 +120,6 @@ pub struct Coverage {
     pub kills: u64,
     /// Clean closes and drained closes.
     pub closes: u64,
-    /// Starts with the copy of the directory that a close had left.
-    pub starts_by_copy: u64,
     /// Unflushed changes of the flash device that survived a cut in part.
     pub torn_flash_writes: u64,
     /// Unflushed changes of the backing devices that survived a cut in part.
@@ -285,7 +283,6 @@ impl Coverage {
             cuts_in_use,
             kills,
             closes,
-            starts_by_copy,
             torn_flash_writes,
             torn_disk_writes,
             lost_writes,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use mezzanine_engine::CopyUse;
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use mezzanine_ground::random::splitmix;
 use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeError, VolumeStatistics};
@@ -287,8 +286,6 @@ impl World {
         self.life.power_is_on()?;
         self.life.opening = false;
         self.was_opened();
-        let copy = session.volume.report().map(|report| report.recovery.directory_copy);
-        self.life.coverage.starts_by_copy += u64::from(copy == Some(CopyUse::Used));
         self.pages_lost = !session.volume.lost_pages().is_empty();
         (self.scenario.tier.sync_mode, self.mode_in_doubt, self.disk_first) = (mode, false, false);
         self.written = vec![false; self.models.len()];
