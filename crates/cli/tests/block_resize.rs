@@ -137,6 +137,9 @@ fn an_attached_cache_grows_and_shrinks_and_a_crash_leaves_its_size() {
     assert!(done.contains("6 have room, 0 more have to leave"), "{done}");
     assert_eq!(["slots", "slots_used", "fragments_shrunk"].map(|name| place.counter(name)), [6, 6, 18]);
     assert!(allocated(&place) <= full - 17 * FRAGMENT, "its file system has the room back");
+    let within = |within: &str| place.json(&["resize", "s", "--size", &size(6), "--within", within]);
+    let left = ["0s", "30s"].map(|time| within(time)["bytes_not_given_back"].as_u64().unwrap());
+    assert_eq!(left, [18 * FRAGMENT, 0], "there is no time for that in none");
     read(&mut disk, 32);
     same(&place);
     // What has left is written to without a mark, and does not come back when it grows after a crash.
