@@ -38,8 +38,8 @@ pub(crate) struct ResizeArgs {
     #[arg(long, value_name = "SIZE")]
     size: Size,
 
-    /// How long to wait at most for what an attached cache has behind a smaller size to leave, and for the device
-    /// to take its room back (500ms, 30s, 5min).
+    /// How long to wait at most for what an attached cache has behind a smaller size to leave, and for the
+    /// device to take the room back (500ms, 30s, 5min).
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     within: Duration,
 }
