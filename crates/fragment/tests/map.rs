@@ -165,6 +165,33 @@ fn nothing_is_held_if_all_writes_may_wait() {
     }
 }
 
+/// Nobody marks what lies behind the limit when it is written to, so it must not count when the cache has
+/// grown. All of these are stable: nothing else has their block of the map written.
+fn nothing_comes_back_from_behind_the_limit() -> bool {
+    let whole = superblock(4);
+    let smaller = whole.resized(whole.layout.end_of(2)).unwrap();
+    let mut map = vec![0; whole.layout.map_bytes as usize];
+    for slot in 0..4 {
+        map[slot as usize * 32..][..32].copy_from_slice(&record(&whole, slot, slot));
+    }
+    let (mut host, _) = recovered(&smaller, &map);
+    host.pass(60);
+    let map = &host.flash[whole.layout.map_offset as usize..][..map.len()];
+    recovered(&whole, map).1.fragments == 2
+}
+
+#[test]
+fn what_lies_behind_the_limit_does_not_come_back() {
+    assert!(nothing_comes_back_from_behind_the_limit());
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn what_is_kept_behind_the_limit_is_noticed() {
+    use mezzanine_fragment::planted::{Bug, only_with};
+    only_with(&[Bug::BehindLimitKept], nothing_comes_back_from_behind_the_limit);
+}
+
 #[test]
 fn forgetting_a_volume_says_when_no_crash_brings_it_back() {
     let mut host = warm(3);
