@@ -30,13 +30,15 @@ pub struct Resized {
     pub fragments_left: u64,
     /// Nothing lies behind it any more, and nothing is written there.
     pub is_done: bool,
+    /// Bytes behind it that were not given back to the device, as there was no time left.
+    pub not_given_back: u64,
 }
 
 impl BlockCache {
     /// Has the cache use so many slots from now on, and waits until what lies behind them has left: so long
     /// at most, and as long as `go_on` says, which is told every now and then how many fragments are left.
-    /// Then the room behind them is given back to the device, if that takes it. With the size that it has the
-    /// cache goes on with a resize that was not waited for.
+    /// Then the room behind them is given back to the device, if that takes it and there is time left. With
+    /// the size that it has the cache goes on with a resize that was not waited for, and gives back anew.
     ///
     /// # Errors
     /// If there are no such slots, or the device is too short for them. Nothing has changed then.
@@ -55,21 +57,28 @@ impl BlockCache {
         shared.cache.resize(bytes).map_err(|error| refused(&*shared.flash, &error))?;
         shared.offer_work();
         let (mut late, mut told) = (until(within), Instant::now());
+        let mut has_time = |left: &dyn Fn() -> u64| {
+            if late() {
+                return false;
+            }
+            let is_due = told.elapsed() >= TELL_EVERY;
+            if is_due {
+                told = Instant::now();
+            }
+            !is_due || go_on(left())
+        };
         loop {
             // Of a cache that is used no more nothing leaves, and nothing of it counts.
             let is_used = !shared.health.is_lost() && shared.cache.health() == Health::Serving;
             if shared.cache.is_resized() {
-                if !grows {
-                    give_back(&*shared.flash, geometry.end_of(slots)..geometry.end_of(geometry.slots()));
-                }
-                return Ok(Resized { fragments_left: 0, is_done: true });
+                let behind = geometry.end_of(slots)..geometry.end_of(geometry.slots());
+                let not_given_back =
+                    if grows { 0 } else { give_back(&*shared.flash, behind, || has_time(&|| 0)) };
+                return Ok(Resized { fragments_left: 0, is_done: true, not_given_back });
             }
             let left = || u64::from(shared.cache.fragments_behind_limit());
-            if !is_used || late() || told.elapsed() >= TELL_EVERY && !go_on(left()) {
-                return Ok(Resized { fragments_left: left(), is_done: false });
-            }
-            if told.elapsed() >= TELL_EVERY {
-                told = Instant::now();
+            if !is_used || !has_time(&left) {
+                return Ok(Resized { fragments_left: left(), is_done: false, not_given_back: 0 });
             }
             std::thread::sleep(LOOK_EVERY);
         }
@@ -99,7 +108,8 @@ pub fn resize_at_rest(
     erase_records(device, &new.layout, new.slots_limit.min(old.slots_limit)).map_err(failed)?;
     write_superblock(device, &new, found.write_first).map_err(failed)?;
     if !grows {
-        give_back(device, end(&new)..new.layout.end_of(new.layout.slots));
+        let behind = end(&new)..new.layout.end_of(new.layout.slots);
+        give_back(device, behind, || true);
     }
     Ok(new)
 }
@@ -153,14 +163,73 @@ fn erase_records(device: &dyn Device, layout: &DeviceLayout, from: u64) -> Resul
     device.flush()
 }
 
-/// Nothing of value lies there. Whether the device has a use for that is its own affair.
-fn give_back(device: &dyn Device, range: std::ops::Range<u64>) {
+/// Nothing of value lies there. Whether the device has a use for that is its own affair. `has_time` is asked
+/// before each piece; false ends it. The bytes that were left for want of time.
+fn give_back(device: &dyn Device, range: std::ops::Range<u64>, mut has_time: impl FnMut() -> bool) -> u64 {
     let (mut at, end) = (range.start, range.end.min(device.len()));
     while at < end {
+        if !has_time() {
+            return end - at;
+        }
         let bytes = GIVEN_BACK_AT_ONCE.min(end - at);
         if device.discard(at, bytes).is_err() {
-            return;
+            break;
         }
         at += bytes;
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use mezzanine_device::{Capabilities, Request};
+
+    use super::*;
+
+    /// A device of any length that notes what is given back to it.
+    struct Discards(u64, Mutex<Vec<(u64, u64)>>);
+
+    impl Device for Discards {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { len: self.0, ..mezzanine_device::MemoryDevice::new(0).capabilities() }
+        }
+
+        fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+            let note = |request: &mut Request<'_>| match *request {
+                Request::Discard { offset, len } => {
+                    self.1.lock().expect("nobody has failed").push((offset, len));
+                    Ok(())
+                }
+                _ => panic!("nothing else is asked of it"),
+            };
+            batch.iter_mut().map(note).collect()
+        }
+
+        fn set_len(&self, _: u64) -> Result<(), DeviceError> {
+            panic!("nothing else is asked of it")
+        }
+
+        fn describe(&self) -> String {
+            "discards".to_owned()
+        }
+    }
+
+    #[test]
+    fn room_is_given_back_in_pieces_until_time_is_up() {
+        let (piece, end) = (GIVEN_BACK_AT_ONCE, 4096 + 3 * GIVEN_BACK_AT_ONCE + 8192);
+        let given = |pieces: usize| {
+            let (device, mut asked) = (Discards(end, Mutex::default()), 0);
+            let left = give_back(&device, 4096..2 * end, || {
+                asked += 1;
+                asked <= pieces
+            });
+            (device.1.into_inner().expect("nobody has failed"), left)
+        };
+        assert_eq!(given(0), (vec![], end - 4096));
+        assert_eq!(given(2), (vec![(4096, piece), (4096 + piece, piece)], piece + 8192));
+        let (all, left) = given(9);
+        assert_eq!((all.len(), all[3], left), (4, (4096 + 3 * piece, 8192), 0), "as far as the device goes");
     }
 }

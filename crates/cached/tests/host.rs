@@ -276,6 +276,15 @@ impl Device for Sticky {
     }
 }
 
+/// Lets go of whoever is kept, also when a test fails: the test would wait for its threads for ever.
+struct LetsGo<'d>(&'d Sticky);
+
+impl Drop for LetsGo<'_> {
+    fn drop(&mut self) {
+        self.0.hold(false);
+    }
+}
+
 /// Has what it was given, and says so only when it is let go.
 struct Late {
     inner: MemoryDevice,
@@ -321,6 +330,7 @@ fn a_comparison_leaves_out_what_is_being_written() {
     });
     late.sticky.hold(true);
     std::thread::scope(|scope| {
+        let _lets_go = LetsGo(&late.sticky);
         scope.spawn(|| device.write_at(&[7; BLOCK], 0).unwrap());
         wait("a write that is not answered", || late.sticky.waits.load(SeqCst));
         let compared = cache.compare(|_, _| ());

@@ -68,8 +68,8 @@ pub(crate) struct Descriptor {
     pub(crate) version: Word,
     /// The fragment. `None` in a free one.
     fragment: Link,
-    /// State, reference counter, what the map says, whether the fragment is leaving, its pace: see
-    /// [`Bits`]. Its parts are changed at a time, so each in one atomic step.
+    /// State, reference counter, what the map says, whether the fragment is leaving, its pace, whether its
+    /// record names one: see [`Bits`]. Its parts are changed at a time, so each in one atomic step.
     flags: Small,
     /// When the fragment or what its slot holds was last changed, or brought in: in ticks.
     pub(crate) changed: Small,
@@ -97,6 +97,8 @@ const RECORDED: Bits = Bits(5, 2);
 const LEAVING: Bits = Bits(7, 1);
 /// The interval between writes of the fragment, smoothed, in eighths of octaves of ticks; 0: not known yet.
 const PACE: Bits = Bits(8, 8);
+/// 1 if the slot's record in the map, as it was written last, names a fragment.
+const NAMED: Bits = Bits(16, 1);
 
 impl Bits {
     fn get(&self, word: u32) -> u32 {
@@ -144,6 +146,14 @@ impl Descriptor {
 
     pub(crate) fn set_pace(&self, pace: u32) {
         self.set(&PACE, pace);
+    }
+
+    pub(crate) fn is_named(&self) -> bool {
+        NAMED.get(self.flags.get()) == 1
+    }
+
+    pub(crate) fn set_named(&self, is_named: bool) {
+        self.set(&NAMED, is_named.into());
     }
 
     pub(crate) fn fragment(&self) -> Option<Fragment> {

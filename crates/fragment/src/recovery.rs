@@ -34,8 +34,8 @@ pub struct Recovery {
 pub struct Recovered {
     /// Fragments that are in the cache.
     pub fragments: u64,
-    /// Fragments that were, and may have been written to. Records behind the limit are not among them: what
-    /// has left since the cache was shrunk has such a one for as long as nothing else comes in there.
+    /// Fragments that were, and may have been written to. Records behind the limit are not among them: they
+    /// are of what has left, and are written over by and by.
     pub unstable: u64,
     /// Records that contradict others or themselves, and those that could not be read.
     pub lost: u64,
@@ -142,7 +142,12 @@ impl Recovery {
             return Ok(());
         };
         if record.state == RecordState::Unstable && !planted::is(Bug::UnstableRecovered) {
-            self.found.unstable += u64::from(slot.0 < cache.slots_limit());
+            if slot.0 < cache.slots_limit() {
+                self.found.unstable += 1;
+            } else {
+                cache.descriptor(slot).set_named(true);
+                cache.vacated(slot, cache.descriptor(slot));
+            }
             return Ok(());
         }
         let fragments = cache.geometry.fragments_of(volume);

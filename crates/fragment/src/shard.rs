@@ -152,6 +152,7 @@ impl<'c> Locked<'c> {
         let descriptor = self.cache.descriptor(slot);
         descriptor.set_state(SlotState::Cached);
         descriptor.set_recorded(Recorded::Stable);
+        descriptor.set_named(true);
         descriptor.set_fragment(Some(self.fragment));
         descriptor.begin_references();
         self.entry.set(Place::At(slot));
@@ -211,6 +212,7 @@ impl<'c> Locked<'c> {
         descriptor.incarnation.bump(1);
         descriptor.set_fragment(None);
         descriptor.set_state(SlotState::Free);
+        self.cache.vacated(slot, descriptor);
     }
 
     /// A fragment without a valid block, to which nobody writes, leaves: its slot is of use to others, and on

@@ -1,82 +1,13 @@
 //! Marks, and what waits for them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use host::{BLOCK, Host, MS, carry_out};
+use host::map::{FRAGMENT, SECOND, record, recovered, recovered_with, superblock, warm};
+use host::{BLOCK, Host, carry_out};
 use mezzanine_fragment::format::{BITMAP_AT, Record, RecordState, Superblock};
-use mezzanine_fragment::{Cache, Config, DeviceError, Health, Job, Next, ReadKind, Recovered, Recovery};
+use mezzanine_fragment::{Cache, DeviceError, Health, Job, Next, ReadKind, Recovered, Recovery};
 use mezzanine_ground::random::Random;
 
 mod host;
-
-const FRAGMENT: u64 = 128 << 10;
-const SECOND: u64 = 1000 * MS;
-
-/// A cache with room for so many fragments, of one volume of as many.
-fn superblock(slots: u64) -> Superblock {
-    let empty = Superblock::new([7; 16], (1 << 20) + slots * FRAGMENT, FRAGMENT).unwrap();
-    empty.with_volume([1; 16], "volume", slots * FRAGMENT, [0; 64]).unwrap().opened()
-}
-
-/// The record of a slot: a stable fragment all of which is valid.
-fn record(superblock: &Superblock, slot: u32, fragment: u32) -> [u8; 32] {
-    let mut place = [0; 32];
-    place[BITMAP_AT..BITMAP_AT + 4].fill(0xFF);
-    let record = Record { epoch: 1, volume: 1, fragment, state: RecordState::Stable };
-    record.encode(&mut place, &superblock.cache_id, slot);
-    place
-}
-
-fn recovered(superblock: &Superblock, map: &[u8]) -> (Host, Recovered) {
-    recovered_with(superblock, superblock.config(), map)
-}
-
-fn recovered_with(superblock: &Superblock, mut config: Config, map: &[u8]) -> (Host, Recovered) {
-    config.copy_bytes = 256 << 10;
-    let mut recovery = Recovery::heap(config.geometry().unwrap());
-    while let Some((offset, bytes)) = recovery.next() {
-        let at = (offset - superblock.layout.map_offset) as usize;
-        recovery.take(&map[at..at + bytes]).unwrap();
-    }
-    let (cache, found) = recovery.finish();
-    // An empty one, for its devices.
-    config.map = None;
-    let host = Host { cache, ..Host::new(&config) };
-    while host.cache.marks_durable() < found.waits_for {
-        host.map_job();
-    }
-    host.cache.check();
-    (host, found)
-}
-
-/// A host all of whose fragments are in the cache, stable.
-fn warm(slots: u32) -> Host {
-    let superblock = superblock(slots.into());
-    let mut map = vec![0; superblock.layout.map_bytes as usize];
-    for slot in 0..slots {
-        map[slot as usize * 32..][..32].copy_from_slice(&record(&superblock, slot, slot));
-    }
-    let (mut host, found) = recovered(&superblock, &map);
-    assert_eq!((found.fragments, found.lost), (slots.into(), 0));
-    host.flash.fill(0);
-    host
-}
-
-impl Host {
-    /// Carries out a job of the map; false if there is none.
-    fn map_job(&self) -> bool {
-        let Next::Job(job) = self.cache.next_map(self.now) else { return false };
-        self.cache.done(job, Ok(()));
-        true
-    }
-
-    /// Time goes on, and jobs are carried out.
-    fn pass(&mut self, seconds: u64) {
-        for _ in 0..seconds {
-            self.now += SECOND;
-            self.work();
-        }
-    }
-}
 
 #[test]
 fn only_what_is_stable_waits_for_a_cache_device_that_does_not_answer() {
@@ -234,92 +165,31 @@ fn nothing_is_held_if_all_writes_may_wait() {
     }
 }
 
-/// What the crash has cost comes back at the pace of the first stage, though nearly all reads are hits.
-#[test]
-fn what_a_crash_has_cost_comes_back_fast() {
-    let superblock = superblock(100);
-    let mut map = vec![0; superblock.layout.map_bytes as usize];
-    for slot in 0..100 {
-        let mut place = record(&superblock, slot, slot);
-        if slot >= 80 {
-            let (epoch, volume, state) = (1, 1, RecordState::Unstable);
-            Record { epoch, volume, fragment: slot, state }.encode(&mut place, &superblock.cache_id, slot);
-        }
-        map[slot as usize * 32..][..32].copy_from_slice(&place);
-    }
-    let (mut host, found) = recovered(&superblock, &map);
-    assert_eq!((found.fragments, found.unstable), (80, 20));
-    host.flash.fill(0);
-    let mut stages = Vec::new();
-    while host.statistics().slots_used < 100 {
-        // One read in twenty misses.
-        let used = host.statistics().slots_used;
-        for read in 0..20 {
-            host.kind(0, if read == 0 { used * FRAGMENT } else { read * FRAGMENT }, 4096);
-        }
-        stages.push(host.cache.load().1);
-        host.now += 100 * MS;
-        host.work();
-    }
-    assert!(stages.len() < 50 && stages.iter().all(|&stage| stage == 0), "{stages:?}");
-    for read in 0..2000 {
-        host.kind(0, read % 100 * FRAGMENT, 4096);
-        host.now += 100 * MS;
-        host.work();
-    }
-    assert_eq!(host.cache.load().1, 2);
-}
-
-/// What has left a cache that was shrunk keeps its unstable record, which no crash has left there.
-#[test]
-fn what_has_left_behind_the_limit_is_no_cost_of_a_crash() {
-    let superblock = superblock(4);
-    let layout = &superblock.layout;
-    let mut host = warm(4);
-    host.cache.resize(2 * FRAGMENT).unwrap();
-    while !host.cache.is_resized() {
-        host.pass(1);
-    }
-    host.cache.quiesce();
-    host.pass(10);
-    assert!(host.cache.is_settled());
-    let map = host.flash[layout.map_offset as usize..][..layout.map_bytes as usize].to_vec();
-    let states: Vec<_> = (0..4)
-        .map(|slot| Record::decode(&map[slot as usize * 32..][..32], &superblock.cache_id, slot))
-        .map(|record| record.map(|record| record.state))
-        .collect();
-    assert_eq!(states[2..], [Some(RecordState::Unstable); 2], "they are there: {states:?}");
-    let smaller = superblock.resized(layout.end_of(2)).unwrap().opened();
-    let (host, found) = recovered(&smaller, &map);
-    assert_eq!((found.fragments, found.unstable, found.behind_limit, found.lost), (2, 0, 0, 0));
-    assert_eq!(host.cache.load().1, 1, "a full cache does not fill as one that a crash has emptied");
-}
-
-/// A cache that is shrunk after a crash is full before as many have come in as the crash has cost.
-#[test]
-fn a_full_cache_has_back_what_the_crash_has_cost() {
-    let superblock = superblock(4);
-    let mut map = vec![0; superblock.layout.map_bytes as usize];
+/// Nobody marks what lies behind the limit when it is written to, so it must not count when the cache has
+/// grown. All of these are stable: nothing else has their block of the map written.
+fn nothing_comes_back_from_behind_the_limit() -> bool {
+    let whole = superblock(4);
+    let smaller = whole.resized(whole.layout.end_of(2)).unwrap();
+    let mut map = vec![0; whole.layout.map_bytes as usize];
     for slot in 0..4 {
-        let state = if slot == 0 { RecordState::Stable } else { RecordState::Unstable };
-        let mut place = record(&superblock, slot, slot);
-        let record = Record { epoch: 1, volume: 1, fragment: slot, state };
-        record.encode(&mut place, &superblock.cache_id, slot);
-        map[slot as usize * 32..][..32].copy_from_slice(&place);
+        map[slot as usize * 32..][..32].copy_from_slice(&record(&whole, slot, slot));
     }
-    let (mut host, found) = recovered(&superblock, &map);
-    assert_eq!((found.fragments, found.unstable, host.cache.load().1), (1, 3, 0));
-    host.flash.fill(0);
-    host.cache.resize(2 * FRAGMENT).unwrap();
-    // The second finds that no more slots are free, and another fragment leaves for it.
-    host.populate(0, FRAGMENT);
-    host.populate(0, 2 * FRAGMENT);
-    assert_eq!(host.statistics().populations_done, 2);
-    for _ in 0..20 {
-        assert_eq!(host.kind(0, 2 * FRAGMENT, 4096), ReadKind::Hit);
-    }
-    let (load, stage) = host.cache.load();
-    assert_eq!(stage, 2, "also with a slot that is free again: {load:?}");
+    let (mut host, _) = recovered(&smaller, &map);
+    host.pass(60);
+    let map = &host.flash[whole.layout.map_offset as usize..][..map.len()];
+    recovered(&whole, map).1.fragments == 2
+}
+
+#[test]
+fn what_lies_behind_the_limit_does_not_come_back() {
+    assert!(nothing_comes_back_from_behind_the_limit());
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn what_is_kept_behind_the_limit_is_noticed() {
+    use mezzanine_fragment::planted::{Bug, only_with};
+    only_with(&[Bug::BehindLimitKept], nothing_comes_back_from_behind_the_limit);
 }
 
 #[test]

@@ -13,6 +13,7 @@
 //!
 //! `MEZZANINE_LEDGER_CYCLES` asks for more cycles than the default, `MEZZANINE_LEDGER_SEED` repeats the times
 //! of the kills, and with `MEZZANINE_LEDGER_SLOWER` all lives are so many times as long, for slow machines.
+//! They become longer by themselves, up to eight times, where little happens in them.
 //! `ledger_on_a_zoned_device` is the same with a tier on the zoned block device that
 //! `MEZZANINE_ZONED_DEVICE` names (`crates/device/zoned/run` has it run in a guest that has one).
 
@@ -350,6 +351,11 @@ fn variable(name: &str) -> Option<u64> {
         .map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
 }
 
+/// Commits in each life that there have to be on average, for a kill to come upon something.
+const COMMITS_MIN: i64 = 20;
+/// How many times as long lives become, where little happens in them.
+const LONGER_MAX: u64 = 8;
+
 /// `cycles` lives of the child; each database lives through ten of them, and has the URI that is made of its
 /// folder and of more parameters. Returns commits found, kills survived and groups that left the queue.
 fn ledger_cycles(cycles: u64, seed: u64, uri: impl Fn(&Folder, &str) -> String) -> (i64, u64, u64) {
@@ -357,7 +363,8 @@ fn ledger_cycles(cycles: u64, seed: u64, uri: impl Fn(&Folder, &str) -> String) 
         [("wal", ""), ("delete", ""), ("wal", "&sync_mode=through"), ("truncate", ""), ("persist", "")];
     let mut random = Random::new(seed);
     let (mut commits, mut kills, mut staged_out) = (0, 0, 0);
-    let mut cycle = 0;
+    let slower = variable("MEZZANINE_LEDGER_SLOWER").unwrap_or(1);
+    let (mut cycle, mut longer) = (0, 1);
     while cycle < cycles {
         let (mode, more) = MODES[(cycle / 10 % MODES.len() as u64) as usize];
         let folder = Folder::new();
@@ -367,13 +374,17 @@ fn ledger_cycles(cycles: u64, seed: u64, uri: impl Fn(&Folder, &str) -> String) 
         for _ in 0..10.min(cycles - cycle) {
             // Some lives are so short that they end inside the opening, which recovers the one before.
             let life = if random.below(4) == 0 { 2 + random.below(60) } else { 100 + random.below(900) };
-            let life = life * variable("MEZZANINE_LEDGER_SLOWER").unwrap_or(1);
+            let life = life * slower * longer;
             staged_out +=
                 run_and_kill(&uri, mode, random.next_u64(), Duration::from_millis(life), &mut known);
             kills += 1;
             // And some are not followed by a check, so that one crash comes upon another.
             if random.below(4) > 0 {
                 newest = recover_and_check(&uri, &mut known);
+                // Where too little happens in a life, the next ones are longer, until it is enough.
+                let is_behind = commits + newest <= 2 * COMMITS_MIN * (cycle as i64 + 1)
+                    || staged_out == 0 && cycle >= cycles / 4;
+                longer = if is_behind { (2 * longer).min(LONGER_MAX) } else { 1 };
             }
             cycle += 1;
         }
@@ -431,7 +442,10 @@ fn ledger(cycles: u64, uri: impl Fn(&Folder, &str) -> String) -> (u64, u64) {
     println!(
         "{kills} kills, {commits} commits checked, none lost, {staged_out} groups staged out, {seconds:.1} s"
     );
-    assert!(commits > 20 * cycles as i64, "{commits} commits in {cycles} cycles: the clients hardly ran");
+    assert!(
+        commits > COMMITS_MIN * cycles as i64,
+        "{commits} commits in {cycles} cycles: the clients hardly ran"
+    );
     (cycles, staged_out)
 }
 

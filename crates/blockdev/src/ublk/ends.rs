@@ -4,7 +4,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use rustix::io::Errno;
 
 use super::kernel::Control;
 use super::wire::{ControlOp, Info, State};
-use super::{UblkDevice, block_path, info, numbers};
+use super::{UblkDevice, block_path, info, numbers, processes};
 
 /// How long the end of one that nobody uses may take.
 const DETACH_WITHIN: Duration = Duration::from_secs(60);
@@ -33,7 +32,8 @@ impl UblkDevice {
     pub fn claim(&self) -> io::Result<Claim> {
         let claimed = open(&self.path, OFlags::EXCL)?;
         let mut users = devices_above(Path::new("/sys/block"), &self.path);
-        users.extend(processes(&self.path).iter().map(|process| format!("process {process}")));
+        let has_it = |file: &Path| is_within(file, &self.path);
+        users.extend(processes::with_open(has_it).iter().map(|process| format!("process {process}")));
         let Some(user) = users.first() else { return Ok(Claim(claimed)) };
         let others = if users.len() > 1 { format!(" and {} others", users.len() - 1) } else { String::new() };
         let reason = format!("{user}{others} has it open");
@@ -169,21 +169,6 @@ fn devices_above(sys_block: &Path, block_device: &Path) -> Vec<String> {
     found.iter().map(|name| format!("/dev/{name}")).collect()
 }
 
-/// Processes that have it open, or a partition of it, besides this one: those that can be seen from here.
-fn processes(path: &Path) -> Vec<u32> {
-    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-    let numbers = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let has_it = |process: &u32| {
-        let files = fs::read_dir(format!("/proc/{process}/fd"));
-        files.is_ok_and(|files| {
-            files
-                .flatten()
-                .any(|file| fs::read_link(file.path()).is_ok_and(|target| is_within(&target, path)))
-        })
-    };
-    numbers.filter(|process| *process != process::id()).filter(has_it).collect()
-}
-
 /// The block device of this identity that a server has left with requests which it had not answered, or may
 /// have. Whoever takes it over carries them out, writes included, whatever was written elsewhere meanwhile.
 /// There is none where the kernel has no ublk, or this user may not ask.
@@ -209,7 +194,7 @@ fn is_left(info: &Info) -> bool {
         State::Quiesced => true,
         State::Dead => false,
         // Unless it has, the kernel has not noticed yet.
-        _ => !info.has_server(),
+        State::Live | State::Other(_) => !info.is_served(),
     }
 }
 
@@ -227,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_has_made_of_a_block_device_or_of_its_partitions_is_seen() {
-        let folder = std::env::temp_dir().join(format!("mezz-devices-above-{}", process::id()));
+        let folder = std::env::temp_dir().join(format!("mezz-devices-above-{}", std::process::id()));
         let of = |number: u32| devices_above(&folder, &block_path(number));
         for (name, file) in [("loop0", "/dev/ublkb1"), ("loop1", "/dev/ublkb2p3"), ("loop2", "/dev/ublkb10")]
         {

@@ -16,6 +16,7 @@
 mod ends;
 #[allow(unsafe_code, reason = "the one module where memory is shared with the kernel")]
 mod kernel;
+mod processes;
 mod serving;
 mod wire;
 
@@ -201,7 +202,7 @@ impl UblkDevice {
         options: UblkOptions,
         info: &Info,
     ) -> io::Result<(Arc<Serving>, JoinHandle<()>)> {
-        let path = PathBuf::from(format!("/dev/ublkc{}", info.number));
+        let path = queue_path(info.number);
         // Its file is made by another process.
         let begun = Instant::now();
         while !path.exists() && begun.elapsed() < KERNEL_WITHIN {
@@ -247,7 +248,7 @@ pub fn is_available() -> io::Result<()> {
 pub fn delete(number: u32) -> io::Result<()> {
     let mut control = Control::open()?;
     let info = info(&mut control, number)?;
-    if info.has_server() {
+    if info.is_served() {
         let reason = format!("process {} serves it", info.server);
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, reason));
     }
@@ -259,21 +260,25 @@ fn block_path(number: u32) -> PathBuf {
     PathBuf::from(format!("/dev/ublkb{number}"))
 }
 
+fn queue_path(number: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/ublkc{number}"))
+}
+
 fn process_id() -> i32 {
     process::id() as i32
 }
 
-/// Whether a process runs that is no corpse.
-fn is_alive(process: i32) -> bool {
-    let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Behind the name, which may hold anything.
-    state.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
-}
-
 impl Info {
-    /// Whether the process runs that serves it.
-    fn has_server(&self) -> bool {
-        self.server > 0 && is_alive(self.server)
+    /// Whether somebody serves it. The kernel keeps the number of its server, which another process may have
+    /// by now: so it counts only while that process has the queue open, which one at a time can.
+    fn is_served(&self) -> bool {
+        let is_left = matches!(self.state, State::Quiesced) || self.server < 1;
+        !is_left && processes::has_open(self.server, &queue_path(self.number))
+    }
+
+    /// Whether somebody may be about to start it, and has not opened its queue yet.
+    fn is_being_made(&self) -> bool {
+        self.state == State::Dead && self.server > 0 && processes::is_alive(self.server)
     }
 }
 
@@ -302,11 +307,11 @@ fn find(control: &mut Control, identity: u64) -> io::Result<Option<Info>> {
             match info.state {
                 State::Quiesced => return Ok(Some(info)),
                 // Nobody has ever used it, or nobody will.
-                State::Dead if !info.has_server() => {
+                State::Dead if !info.is_being_made() => {
                     ends::remove(control, number)?;
                 }
                 State::Dead => {}
-                _ if !info.has_server() => {
+                State::Live | State::Other(_) if !info.is_served() => {
                     if begun.elapsed() < NOTICED_WITHIN {
                         thread::sleep(Duration::from_millis(20));
                         continue;
@@ -317,7 +322,7 @@ fn find(control: &mut Control, identity: u64) -> io::Result<Option<Info>> {
                     );
                     return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
                 }
-                _ => {
+                State::Live | State::Other(_) => {
                     let reason = format!("process {} serves it as /dev/ublkb{number}", info.server);
                     return Err(io::Error::new(io::ErrorKind::ResourceBusy, reason));
                 }

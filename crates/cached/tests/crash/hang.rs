@@ -68,6 +68,8 @@ fn a_cache_device_that_hangs_holds_a_write_up_once_and_only_until_its_map_is_voi
     let held = Held::new(Settings { mark_within: within, ..Settings::default() });
     let Held { flash, disks, voucher, .. } = &held;
     let opened = held.open(1, false);
+    // Also when it fails outside of the scope: the end of the cache waits for its threads.
+    let _failed = IfItFails(|| held.let_go());
     held.settle(&opened, &[(0, 0)]);
     let device = &opened.volumes[0];
     // Nobody is told anything while the device hangs, and what needs no mark goes on.
@@ -111,6 +113,7 @@ fn what_waits_in_vain_when_the_cache_is_closed_fails_and_was_not_sent() {
     let held = Held::new(Settings { mark_within: Duration::from_millis(50), ..Settings::default() });
     let Held { flash, disks, voucher, .. } = &held;
     let opened = held.open(1, false);
+    let _failed = IfItFails(|| held.let_go());
     // Nobody writes to the third.
     held.settle(&opened, &[(0, 0), (1, 0), (1, 3)]);
     voucher.refuses.store(true, SeqCst);

@@ -14,12 +14,14 @@ pub(crate) struct Sticky {
     inner: MemoryDevice,
     held: Mutex<bool>,
     let_go: Condvar,
+    /// Bytes that were discarded.
+    pub(crate) discarded: AtomicU64,
 }
 
 impl Sticky {
     pub(crate) fn new(bytes: u64) -> Arc<Self> {
         let (inner, held, let_go) = (MemoryDevice::new(bytes), Mutex::new(false), Condvar::new());
-        Arc::new(Self { inner, held, let_go })
+        Arc::new(Self { inner, held, let_go, discarded: AtomicU64::new(0) })
     }
 
     pub(crate) fn hold(&self, hold: bool) {
@@ -39,6 +41,11 @@ impl Device for Sticky {
             held = self.let_go.wait(held).unwrap();
         }
         drop(held);
+        for request in batch.iter() {
+            if let Request::Discard { len, .. } = request {
+                self.discarded.fetch_add(*len, SeqCst);
+            }
+        }
         self.inner.run(batch)
     }
 

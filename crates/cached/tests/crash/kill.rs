@@ -94,7 +94,9 @@ fn a_process_that_is_killed_leaves_a_warm_cache() {
         let counts: Vec<u64> = said.split(' ').take(2).map(|count| count.parse().unwrap()).collect();
         warm.push(counts[0]);
         unstable += counts[1];
-        thread::sleep(Duration::from_millis(random.between(30, 300)));
+        // Longer and longer, where little happens in such a time.
+        let longer = 1 + (number - 1) / KILLS;
+        thread::sleep(Duration::from_millis(random.between(30, 300) * longer));
         assert!(child.try_wait().unwrap().is_none(), "life {number} has ended by itself");
         child.kill().unwrap();
         child.wait().unwrap();

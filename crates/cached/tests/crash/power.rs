@@ -124,7 +124,7 @@ fn a_host_that_is_killed_at_any_instant_leaves_a_warm_cache() {
     let (folder, model, mut seen) = (Folder::default(), Model::new(), Seen::default());
     let mut random = Random::new(seed);
     let mut is_kept = true;
-    // What is rare on this machine comes in time; what never comes ends it.
+    // What is rare on this machine comes in time, also as lives become longer; what never comes ends it.
     let enough = |seen: &Seen| {
         let is_warm = seen.warm > lives && seen.unstable > 0 && seen.waited > 0;
         // What a crash leaves behind the end needs a stable fragment there at that instant: how often that is
@@ -150,7 +150,9 @@ fn a_host_that_is_killed_at_any_instant_leaves_a_warm_cache() {
             _ => Before::Nothing,
         };
         let (stop, seeds) = (AtomicBool::new(false), AtomicU64::new(number << 8));
-        let life_us = random.between(5_000, 90_000);
+        // On a slow machine little happens in a life of these lengths.
+        let longer = 1 + (number - 1) / lives;
+        let life_us = random.between(5_000, 90_000) * longer;
         let mut survival = None;
         thread::scope(|scope| {
             let stopped = || stop.load(SeqCst);
@@ -169,7 +171,7 @@ fn a_host_that_is_killed_at_any_instant_leaves_a_warm_cache() {
                     thread::sleep(Duration::from_millis(random.between(1, 20)));
                     let slots = random.between(life::SLOTS / 4, life::SLOTS);
                     // Until a device has no power.
-                    if opened.resize(devices, slots, Duration::from_millis(20)).is_err() {
+                    if opened.resize(devices, slots, Duration::from_millis(20 * longer)).is_err() {
                         break;
                     }
                 }
@@ -178,7 +180,7 @@ fn a_host_that_is_killed_at_any_instant_leaves_a_warm_cache() {
             if before != Before::Nothing {
                 folder.is_on(before == Before::Lost);
                 flash.cut();
-                thread::sleep(Duration::from_millis(20));
+                thread::sleep(Duration::from_millis(20 * longer));
                 // Looked at when the threads have ended: what is wrong must not leave them at work.
                 survival = Some(opened.cache.statistics().survival);
                 let stuck = before == Before::LostAndRefused && opened.cache.statistics().writes_waiting > 0;

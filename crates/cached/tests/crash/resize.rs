@@ -2,6 +2,7 @@
 //! open and shrinks beside a write that does not come to its end.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 use std::time::Duration;
 
@@ -196,4 +197,22 @@ fn what_does_not_leave_in_time_is_said_and_leaves_later() {
     let found = opened.cache.statistics().engine;
     assert_eq!((found.slots, found.slots_used, found.fragments_shrunk), (half, half, half));
     opened.check(&devices, None, "shrunk");
+}
+
+/// Giving room back is part of what is waited for, so it ends when the time is up.
+#[test]
+fn room_is_given_back_while_there_is_time() {
+    let flash = Sticky::new(life::cache_bytes());
+    let disks = (0..VOLUMES).map(|_| Arc::new(MemoryDevice::new(FRAGMENTS * FRAGMENT)) as _).collect();
+    let devices = Devices { flash: Arc::clone(&flash) as _, disks, settings: Settings::default() };
+    life::make(&*flash);
+    let opened = life::open(&devices, 1, |_| false, |_| Box::new(Shared(Arc::default())));
+    let (half, room) = (SLOTS / 2, SLOTS / 2 * FRAGMENT);
+    let resized = |within| {
+        let resized = opened.cache.resize(half as u32, within, |_| true).unwrap();
+        (resized.is_done, resized.not_given_back, flash.discarded.load(SeqCst))
+    };
+    assert_eq!(resized(Duration::from_secs(100)), (true, 0, room));
+    assert_eq!(resized(Duration::ZERO), (true, room, room));
+    assert_eq!(resized(Duration::from_secs(100)), (true, 0, 2 * room));
 }

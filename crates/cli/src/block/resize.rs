@@ -38,7 +38,8 @@ pub(crate) struct ResizeArgs {
     #[arg(long, value_name = "SIZE")]
     size: Size,
 
-    /// How long to wait at most for what an attached cache has behind a smaller size (500ms, 30s, 5min).
+    /// How long to wait at most for what an attached cache has behind a smaller size to leave, and for the
+    /// device to take the room back (500ms, 30s, 5min).
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     within: Duration,
 }
@@ -53,6 +54,9 @@ pub(super) struct Resized {
     fragments: u64,
     /// Those that still lie behind the size; they leave in the background.
     fragments_left: u64,
+    /// Behind the size, and not given back to the device, as there was no time left.
+    #[serde(default)]
+    bytes_not_given_back: u64,
     /// It was attached meanwhile.
     is_attached: bool,
     seconds: f64,
@@ -112,6 +116,7 @@ impl Resized {
             cache_bytes_max: superblock.layout.cache_bytes,
             fragments: superblock.slots_limit,
             fragments_left: 0,
+            bytes_not_given_back: 0,
             is_attached,
             seconds: begun.elapsed().as_secs_f64(),
         }
@@ -119,7 +124,7 @@ impl Resized {
 
     fn text(&self) -> String {
         let (before, now) = (Size(self.cache_bytes_before), Size(self.cache_bytes));
-        facts(&[
+        let mut all = vec![
             (
                 "cache",
                 format!("{}, {now}, {before} before, at most {}", self.cache, Size(self.cache_bytes_max)),
@@ -128,7 +133,14 @@ impl Resized {
                 "fragments",
                 format!("{} have room, {} more have to leave", self.fragments, self.fragments_left),
             ),
-        ])
+        ];
+        if self.bytes_not_given_back > 0 {
+            let bytes = Size(self.bytes_not_given_back);
+            let room =
+                format!("{bytes} were not given back to the device in time; a longer --within does that");
+            all.push(("room", room));
+        }
+        facts(&all)
     }
 }
 
@@ -183,6 +195,11 @@ impl Attachment {
             // What has left by now has not been looked at again.
             false => resized.fragments_left.max(1),
         };
-        done(&Resized { fragments_left, ..Resized::of(&path, before, &superblock, true, begun) })
+        let bytes_not_given_back = resized.not_given_back;
+        done(&Resized {
+            fragments_left,
+            bytes_not_given_back,
+            ..Resized::of(&path, before, &superblock, true, begun)
+        })
     }
 }

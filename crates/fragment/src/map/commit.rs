@@ -37,7 +37,7 @@ impl Cache {
         if map.map.phase.get() == Phase::Idle && !map.begin_commit() {
             let at = match (map.is_sweeping(), self.unstable()) {
                 (true, _) => now,
-                (false, 0) => u64::MAX,
+                (false, 0) if map.map.vacated.get() == 0 => u64::MAX,
                 (false, _) => map.map.next_tick_at.get(),
             };
             return Next::NotBefore(at);
@@ -85,6 +85,7 @@ impl Cache {
                 if descriptor.recorded() == Recorded::Wanted {
                     descriptor.set_recorded(Recorded::Committing);
                 }
+                descriptor.set_named(false);
                 return;
             };
             let locked = self.lock(fragment);
@@ -102,6 +103,7 @@ impl Cache {
             let is_stable = descriptor.recorded() == Recorded::Stable;
             self.validity(slot).store(&mut place[BITMAP_AT..]);
             self.record(fragment, is_stable, slot, place);
+            descriptor.set_named(true);
             return;
         }
     }

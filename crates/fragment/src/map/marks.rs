@@ -124,7 +124,8 @@ impl Cache {
         self.control().work.add(1);
     }
 
-    /// Whether every fragment in the cache is recorded as stable, durably, and nothing is under way.
+    /// Whether every fragment in the cache is recorded as stable, durably, no record names what is not in it,
+    /// and nothing is under way.
     pub fn is_settled(&self) -> bool {
         if !self.has_map() {
             return self.outstanding() == 0;
@@ -137,6 +138,7 @@ impl Cache {
             && self.unstable() == 0
             && !map.is_wanted()
             && map.map.flush_wanted.get() == 0
+            && map.map.vacated.get() == 0
             && begun.get() == durable.get()
     }
 }

@@ -23,6 +23,8 @@ mod marks;
 
 mod settle;
 
+mod vacant;
+
 use mezzanine_ground::lock::{Guard, RegionLock};
 use mezzanine_ground::region::{StateWord, Word, shared, states};
 
@@ -66,8 +68,8 @@ states! {
 /// What is known of a block of the map.
 #[repr(C)]
 pub(crate) struct MapBlock {
-    /// In which of the two lists it is, and whether its records were taken for the commit under way. Under
-    /// the map's lock.
+    /// In which of the two lists it is, whether its records were taken for the commit under way, and whether
+    /// the sweep is to look at its free slots. Under the map's lock.
     flags: Small,
     /// Slots whose fragment is not recorded as stable. Changed in atomic steps.
     unstable: Small,
@@ -79,6 +81,9 @@ const _: () = assert!(size_of::<MapBlock>() == 16, "a quarter of a byte for each
 
 /// Its records were taken for the commit under way.
 const CAPTURED: u32 = 4;
+
+/// A slot of it is free, or was, whose record names what has left it.
+const VACATED: u32 = 8;
 
 /// What is known of the flushes of a volume's backing device. Under the map's lock, but for `flushed`.
 #[repr(C)]
@@ -115,6 +120,8 @@ pub(crate) struct MapControl {
     volume_flushes_wanted: Small,
     /// The block that is looked at next for fragments that have settled.
     sweep: Small,
+    /// Blocks whose free slots it is to look at.
+    vacated: Small,
     next_tick_at: Word,
     /// The tick at which the flush of the cache device began that is under way.
     flush_began: Word,

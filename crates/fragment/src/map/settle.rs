@@ -103,9 +103,12 @@ impl Cache {
             from.min(to)..to
         };
         let per_block = self.geometry.records_per_block();
-        for block in blocks.filter(|&block| self.map_block(block).unstable.get() > 0) {
+        for block in blocks {
             let slots = block * per_block..((block + 1) * per_block).min(self.geometry.slots());
-            self.sweep_slots(slots);
+            self.sweep_vacant(block, slots.clone());
+            if self.map_block(block).unstable.get() > 0 {
+                self.sweep_slots(slots);
+            }
         }
     }
 

@@ -7,8 +7,9 @@ use crate::{Sums, run};
 
 /// The invariants of the map.
 const OF_MAP: std::ops::RangeInclusive<u32> = 10..=13;
-/// Seeds within which each is noticed.
-const SEEDS_MAX: u64 = 600;
+/// Seeds within which each is noticed; the last to be noticed, `BehindLimitKept`, needs 685: what it keeps is
+/// written over nearly always, as its block of the map names something else that has left.
+const SEEDS_MAX: u64 = 1500;
 
 #[test]
 fn every_fault_is_noticed() {

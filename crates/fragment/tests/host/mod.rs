@@ -1,6 +1,8 @@
 //! A host that does one thing after the other, over devices in memory.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub(crate) mod map;
+
 use mezzanine_fragment::{Cache, Config, DeviceError, Job, Next, ReadKind, Source, Statistics};
 
 pub(crate) const BLOCK: u64 = 4096;
