@@ -21,7 +21,7 @@ pub fn plant() -> Result<(), Refusal> {
     if bug.is_none() {
         return Err(Refusal::new(format!("there is no rule \"{wanted}\" of the engine to take out"))
             .detail("The environment variable MEZZANINE_PLANTED asks for it.")
-            .hint("crates/engine/src/planted.rs has the rules."));
+            .hint("crates/engine/src/planted has the rules."));
     }
     set(bug);
     Ok(())

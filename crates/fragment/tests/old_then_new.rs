@@ -2,22 +2,10 @@
 //! have got what is new.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use host::{BLOCK, Host, small};
+use host::{BLOCK, Host, blocks, small};
 use mezzanine_fragment::{DeviceError, Piece, ReadKind, Source, WriteToken};
 
 mod host;
-
-fn cached(copies: u64) -> Host {
-    let mut config = small(2, &[2]);
-    config.copy_bytes = copies * BLOCK;
-    let mut host = Host::new(&config);
-    host.populate(0, 0);
-    host
-}
-
-fn blocks(count: u64, value: u8) -> Vec<u8> {
-    vec![value; (count * BLOCK) as usize]
-}
 
 fn begin(host: &Host, block: u64, count: u64) -> WriteToken {
     host.cache.write_begin(0, block * BLOCK, &blocks(count, 1)).unwrap()
@@ -36,7 +24,7 @@ fn valid(host: &Host) -> Vec<u64> {
 
 #[test]
 fn blocks_are_what_they_were_until_the_backing_device_answers() {
-    let mut host = cached(16);
+    let mut host = Host::cached(2, 16);
     let token = begin(&host, 2, 3);
     assert_eq!(host.kind(0, 0, 8 * BLOCK), ReadKind::Hit, "all of it is as it was");
     assert!(!host.has_job(), "the copy waits");
@@ -53,7 +41,7 @@ fn blocks_are_what_they_were_until_the_backing_device_answers() {
 
 #[test]
 fn a_write_that_fails_leaves_nothing_valid_and_nothing_to_copy() {
-    let mut host = cached(16);
+    let mut host = Host::cached(2, 16);
     let token = begin(&host, 2, 3);
     host.cache.write_end(token, Err(DeviceError));
     assert_eq!(valid(&host), [0, 1, 5, 6, 7], "nobody knows what the backing device has");
@@ -86,7 +74,7 @@ fn who_has_read_the_backing_device_ends_it() {
 
 #[test]
 fn another_write_or_discard_ends_it() {
-    let mut host = cached(16);
+    let mut host = Host::cached(2, 16);
     let one = begin(&host, 2, 3);
     let two = begin(&host, 4, 2);
     assert_eq!(valid(&host), [0, 1, 2, 3, 5, 6, 7], "both have block 4");
@@ -103,7 +91,7 @@ fn another_write_or_discard_ends_it() {
 /// A host may have the second of two writes wait for the first.
 #[test]
 fn a_write_that_would_meet_another_one_is_known() {
-    let mut host = cached(16);
+    let mut host = Host::cached(2, 16);
     let meets = |host: &Host, block: u64| host.cache.overlaps_write(0, block * BLOCK, 2 * BLOCK).unwrap();
     let token = begin(&host, 2, 3);
     let known = |host: &Host| (0..6).filter(|&block| meets(host, block)).collect::<Vec<_>>();
@@ -127,7 +115,7 @@ fn a_write_that_would_meet_another_one_is_known() {
 /// are not valid meanwhile.
 #[test]
 fn with_little_memory_copies_do_not_wait() {
-    let mut host = cached(8);
+    let mut host = Host::cached(2, 8);
     let first = begin(&host, 0, 4);
     let second = begin(&host, 4, 2);
     assert_eq!(valid(&host), [0, 1, 2, 3, 6, 7]);
@@ -143,7 +131,7 @@ fn with_little_memory_copies_do_not_wait() {
 /// A part of a block has no copy.
 #[test]
 fn a_block_that_is_written_in_part_is_not_valid() {
-    let host = cached(16);
+    let host = Host::cached(2, 16);
     let token = host.cache.write_begin(0, 2 * BLOCK + 512, &vec![1; 2 * BLOCK as usize]).unwrap();
     assert_eq!(valid(&host), [0, 1, 3, 5, 6, 7]);
     host.cache.write_end(token, Err(DeviceError));

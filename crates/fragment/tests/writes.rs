@@ -1,7 +1,7 @@
 //! Asynchronous write-through and its limits (sections 3.3, 3.4, 3.6 and 4.5 of the paper), a step at a time.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use host::{BLOCK, Host, carry_out, small};
+use host::{BLOCK, Host, blocks, carry_out, small};
 use mezzanine_fragment::{DeviceError, Job, ReadKind, Source, WriteMode, WriteToken};
 
 mod host;
@@ -15,23 +15,10 @@ fn cached() -> Host {
     host
 }
 
-/// The same with memory for copies of so many blocks.
-fn cached_with(copies: u64) -> Host {
-    let mut config = small(2, &[4]);
-    config.copy_bytes = copies * BLOCK;
-    let mut host = Host::new(&config);
-    host.populate(0, 0);
-    host
-}
-
-fn blocks(count: u64, value: u8) -> Vec<u8> {
-    vec![value; (count * BLOCK) as usize]
-}
-
 #[test]
 fn a_write_is_valid_again_when_both_devices_have_it() {
     // Copies wait for the backing device only while there is memory enough.
-    let mut host = cached_with(2);
+    let mut host = Host::cached(4, 2);
     let data = blocks(2, 1);
     let token = host.cache.write_begin(0, BLOCK, &data).unwrap();
     assert_eq!(host.kind(0, 0, 4 * BLOCK), ReadKind::Partial, "its blocks come from the backing device");
@@ -118,7 +105,7 @@ fn of_two_writes_at_a_time_neither_makes_their_common_blocks_valid() {
 /// write fails, then the previously invalidated pages are not re-validated."
 #[test]
 fn a_write_that_one_device_refuses_leaves_its_blocks_invalid() {
-    let mut host = cached_with(1);
+    let mut host = Host::cached(4, 1);
     for backing_first in [true, false] {
         let token = host.cache.write_begin(0, 0, &blocks(1, 1)).unwrap();
         if backing_first {

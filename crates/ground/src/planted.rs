@@ -20,6 +20,16 @@
 /// ```
 #[macro_export]
 macro_rules! planted_bugs {
+    ($(#[$about:meta])+ parts: $($part:ident),+) => {
+        $crate::planted_bugs! { @parts [$($part)+] [$(#[$about])+] }
+    };
+    (@parts [] [$($about:tt)+] $($bugs:tt)+) => {
+        $crate::planted_bugs! { $($about)+ $($bugs)+ }
+    };
+    // The part adds its faults to those before it, and comes back here with the parts that are left.
+    (@parts [$part:ident $($later:ident)*] $($so_far:tt)+) => {
+        $part! { [$($later)*] $($so_far)+ }
+    };
     ($(#[$about:meta])+ $($invariant:literal: { $($(#[$doc:meta])+ $bug:ident,)+ })+) => {
         $(#[$about])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +103,42 @@ macro_rules! planted_bugs {
         #[cfg(not(any(test, feature = "planted")))]
         pub fn only_with(_bugs: &[Bug], good: impl Fn() -> bool) {
             assert!(good(), "with all rules in place");
+        }
+    };
+}
+
+/// A part of the list of faults of a crate, in a module of its own: a name, and faults as [`planted_bugs!`]
+/// takes them. The module has `#[macro_use]`, and `planted_bugs!` names the parts in their order.
+///
+/// ```
+/// #[macro_use]
+/// mod totals {
+///     mezzanine_ground::planted_part! {
+///         totals,
+///         1: {
+///             /// The total is not checked.
+///             TotalUnchecked,
+///         }
+///     }
+/// }
+///
+/// mezzanine_ground::planted_bugs! {
+///     /// A rule that a test can take out.
+///     parts: totals
+/// }
+/// assert_eq!((Bug::ALL, Bug::TotalUnchecked.invariant()), (&[Bug::TotalUnchecked][..], 1));
+/// ```
+#[macro_export]
+macro_rules! planted_part {
+    ($name:ident, $($bugs:tt)+) => {
+        $crate::planted_part! { @($) $name $($bugs)+ }
+    };
+    // A macro that makes a macro has no other way to write its dollar signs.
+    (@($d:tt) $name:ident $($bugs:tt)+) => {
+        macro_rules! $name {
+            ([$d($d later:ident)*] $d($d so_far:tt)+) => {
+                $crate::planted_bugs! { @parts [$d($d later)*] $d($d so_far)+ $($bugs)+ }
+            };
         }
     };
 }

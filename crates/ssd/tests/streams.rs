@@ -2,12 +2,11 @@
 //! whole costs no collection beside what does not.
 #![allow(clippy::unwrap_used)]
 
+mod drives;
+
 use mezzanine_device::{Device, Request};
 use mezzanine_ground::random::Random;
-use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, CollectionFrontier, CollectionPace, FlushRule, FlushTime, FtlConfig,
-    Geometry, HostConfig, NandTimings, Ssd, SsdConfig, SsdDevice,
-};
+use mezzanine_ssd::{Geometry, Ssd, SsdDevice};
 
 const UNIT: u64 = 4096;
 /// What the host writes to: a part in which it goes round, and one that it overwrites at random places.
@@ -19,49 +18,11 @@ fn drive(streams: u32) -> SsdDevice {
     let written = (QUEUE + ELSEWHERE) * UNIT;
     // The host has 85 % of what the drive does not hold back.
     let blocks = (written as f64 / 0.85 / (32.0 * 8192.0)) as u32 + reserve;
-    SsdDevice::new(
-        Ssd::new(SsdConfig {
-            capacity_bytes: written,
-            geometry: Geometry { unit_bytes: 4096, ..Geometry::one_plane(blocks, 32, 8192) },
-            timings: NandTimings {
-                read_us: 35.0,
-                program_us: 350.0,
-                erase_us: 1500.0,
-                channel_mb_per_s: 400.0,
-            },
-            ftl: FtlConfig {
-                collection: Collection::Greedy,
-                collection_frontier: CollectionFrontier::Separate,
-                collection_pace: CollectionPace::Incremental,
-                reserve_blocks_per_plane: reserve,
-                streams,
-                dirty_entries_max: 1 << 20,
-                journal: false,
-                wear_gap_max: 0,
-                endurance_erases: u32::MAX,
-                bad_blocks_per_thousand: 0,
-                backs_up_paired_pages: false,
-            },
-            cache: CacheConfig {
-                kind: CacheKind::Volatile,
-                buffer_bytes: 1 << 16,
-                flush: FlushRule::Drain,
-                flush_us: FlushTime::Same(0.0),
-                dump: None,
-                reads_take_frames: false,
-            },
-            host: HostConfig {
-                queue_depth: 1,
-                ordered: false,
-                link_mb_per_s: 550.0,
-                command_us: 0.0,
-                write_unit_us: 0.0,
-                latency_us: 0.0,
-            },
-            power_loss: None,
-        })
-        .unwrap(),
-    )
+    let geometry = Geometry { unit_bytes: 4096, ..Geometry::one_plane(blocks, 32, 8192) };
+    let mut config = drives::bare(geometry, written);
+    (config.ftl.reserve_blocks_per_plane, config.ftl.streams) = (reserve, streams);
+    config.cache.buffer_bytes = 1 << 16;
+    SsdDevice::new(Ssd::new(config).unwrap())
 }
 
 /// Units that collection has moved, for each that the host has written, in steady state.

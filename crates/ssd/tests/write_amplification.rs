@@ -6,12 +6,11 @@
 //! Greedy: the mean field of the same works.
 #![allow(clippy::unwrap_used)]
 
+mod drives;
+
 use mezzanine_device::model::{OperationKind, Timing};
 use mezzanine_ground::random::Random;
-use mezzanine_ssd::{
-    CacheConfig, CacheKind, Collection, CollectionFrontier, CollectionPace, Condition, Counters, FlushRule,
-    FlushTime, FtlConfig, Geometry, HostConfig, NandTimings, Ssd, SsdConfig,
-};
+use mezzanine_ssd::{Collection, CollectionFrontier, CollectionPace, Condition, Counters, Geometry, Ssd};
 
 /// Blocks that are held back.
 const RESERVE: u32 = 2;
@@ -23,44 +22,9 @@ fn drive(blocks: u32, pages: u32, utilisation: f64, collection: Collection) -> S
 }
 
 fn one_plane(blocks: u32, pages: u32, capacity_bytes: u64, collection: Collection) -> Ssd {
-    Ssd::new(SsdConfig {
-        capacity_bytes,
-        geometry: Geometry::one_plane(blocks, pages, 4096),
-        timings: NandTimings { read_us: 35.0, program_us: 350.0, erase_us: 1500.0, channel_mb_per_s: 400.0 },
-        ftl: FtlConfig {
-            collection,
-            collection_frontier: CollectionFrontier::Separate,
-            collection_pace: CollectionPace::Incremental,
-            reserve_blocks_per_plane: RESERVE,
-            streams: 1,
-            dirty_entries_max: 1 << 20,
-            journal: false,
-            wear_gap_max: 0,
-            endurance_erases: u32::MAX,
-            bad_blocks_per_thousand: 0,
-            backs_up_paired_pages: false,
-        },
-        cache: CacheConfig {
-            kind: CacheKind::Volatile,
-            // Small: what is written twice while it waits takes the place of before, and blocks would no
-            // longer begin where large writes do.
-            buffer_bytes: 8192,
-            flush: FlushRule::Drain,
-            flush_us: FlushTime::Same(0.0),
-            dump: None,
-            reads_take_frames: false,
-        },
-        host: HostConfig {
-            queue_depth: 1,
-            ordered: false,
-            link_mb_per_s: 550.0,
-            command_us: 0.0,
-            write_unit_us: 0.0,
-            latency_us: 0.0,
-        },
-        power_loss: None,
-    })
-    .unwrap()
+    let mut config = drives::bare(Geometry::one_plane(blocks, pages, 4096), capacity_bytes);
+    (config.ftl.collection, config.ftl.reserve_blocks_per_plane) = (collection, RESERVE);
+    Ssd::new(config).unwrap()
 }
 
 /// Write amplification in steady state.

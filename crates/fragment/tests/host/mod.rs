@@ -47,11 +47,23 @@ pub(crate) fn small(slots: u64, fragments: &[u64]) -> Config {
     Config { fragment_bytes: fragment, ..Config::new(slots * fragment, &volumes) }
 }
 
+/// Blocks of one value.
+pub(crate) fn blocks(count: u64, value: u8) -> Vec<u8> {
+    vec![value; (count * BLOCK) as usize]
+}
+
 impl Host {
     pub(crate) fn new(config: &Config) -> Self {
         let cache = Cache::heap(config.geometry().unwrap());
         let backing = config.volumes.iter().map(|&bytes| vec![0; bytes as usize]).collect();
         Self { cache, backing, flash: vec![0xEE; config.cache_bytes as usize], now: 0 }
+    }
+
+    /// The first of so many fragments of a volume is in the cache, with memory for copies of so many blocks.
+    pub(crate) fn cached(fragments: u64, copies: u64) -> Self {
+        let mut host = Self::new(&Config { copy_bytes: copies * BLOCK, ..small(2, &[fragments]) });
+        host.populate(0, 0);
+        host
     }
 
     /// Reads, and says what of it the cache had.

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant, SystemTime};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::{PathSidecar, VolumeErrorKind};
 
-use super::{Attached, Mount, Registry, Unopened, Wish, changed, held_elsewhere, is_open, lock};
+use super::opening::held_elsewhere;
+use super::{Attached, Mount, Registry, Unopened, Wish, changed, is_open, lock};
 use crate::database_file::{Asked, FileId, closing};
 use crate::error::{Error, ErrorKind};
 use crate::lineage::OfProcess;

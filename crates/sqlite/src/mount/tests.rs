@@ -1,9 +1,11 @@
 #![allow(clippy::unwrap_used)]
 
-use mezzanine_engine::planted::only_with;
+use mezzanine_engine::planted::{Bug, only_with};
 
+use super::opening::open_waiting;
 use super::*;
 use crate::database_file::Acquired;
+use crate::params::Params;
 
 /// Other databases of the process could not be opened or closed while one was waited for that another process
 /// had, 63 ms in all, and for seconds where several threads asked for it.

@@ -1,4 +1,4 @@
-//! Small drives drawn at random.
+//! Small drives: drawn at random, and one that does only what it is told.
 #![allow(dead_code, clippy::unwrap_used)] // Each test uses a part.
 
 use mezzanine_ground::random::Random;
@@ -129,4 +129,46 @@ pub(crate) fn drawn(random: &mut Random, ranges: &Ranges, kind: CacheKind) -> Ss
         }
     }
     config
+}
+
+/// A drive that does nothing but what it is told, one command at a time: no journal, no wear levelling, no bad
+/// blocks, and a write buffer that holds next to nothing.
+pub(crate) fn bare(geometry: Geometry, capacity_bytes: u64) -> SsdConfig {
+    SsdConfig {
+        capacity_bytes,
+        geometry,
+        timings: NandTimings { read_us: 35.0, program_us: 350.0, erase_us: 1500.0, channel_mb_per_s: 400.0 },
+        ftl: FtlConfig {
+            collection: Collection::Greedy,
+            collection_frontier: CollectionFrontier::Separate,
+            collection_pace: CollectionPace::Incremental,
+            reserve_blocks_per_plane: 2,
+            streams: 1,
+            dirty_entries_max: 1 << 20,
+            journal: false,
+            wear_gap_max: 0,
+            endurance_erases: u32::MAX,
+            bad_blocks_per_thousand: 0,
+            backs_up_paired_pages: false,
+        },
+        cache: CacheConfig {
+            kind: CacheKind::Volatile,
+            // Small: what is written twice while it waits takes the place of before, and blocks would no
+            // longer begin where large writes do.
+            buffer_bytes: 8192,
+            flush: FlushRule::Drain,
+            flush_us: FlushTime::Same(0.0),
+            dump: None,
+            reads_take_frames: false,
+        },
+        host: HostConfig {
+            queue_depth: 1,
+            ordered: false,
+            link_mb_per_s: 550.0,
+            command_us: 0.0,
+            write_unit_us: 0.0,
+            latency_us: 0.0,
+        },
+        power_loss: None,
+    }
 }

@@ -12,9 +12,9 @@
 #[path = "../../../engine/tests/interleave/orders.rs"]
 mod orders;
 
-/// What an order of a model takes, in orders of the engine's models.
 use mezzanine_engine::planted;
 
+/// What an order of a model takes, in orders of the engine's models.
 const COST: u64 = 2;
 
 #[path = "../../../engine/tests/interleave/schedules.rs"]

@@ -1,34 +1,41 @@
 //! Formatting a tier, and opening one that lies at rest.
 
-use std::io::Read;
-use std::path::Path;
+mod flash_file;
+
+mod format;
+
+mod identities;
+
+mod zones;
+
 use std::sync::Arc;
 
-use mezzanine_device::two_zones::{self, TwoZones};
-use mezzanine_device::zones::{reset_active, write_pointer};
-use mezzanine_device::{
-    Device, DeviceError, DirectIo, FileDevice, OpenOptions, Request, Zones, prefer_huge_pages,
-};
+use mezzanine_device::two_zones;
+use mezzanine_device::zones::write_pointer;
+use mezzanine_device::{Device, DeviceError, Request, prefer_huge_pages};
 use mezzanine_engine::format::{
     FORMAT_VERSION_DRAINED, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState,
-    Writing, read_superblock, read_superblock_to_drain,
+    read_superblock, read_superblock_to_drain,
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    Blank, ConfigError, Design, DrainCursor, Geometry, InTurn, PolicyParameters, ReadError, ReadFlash,
-    Recovered, RecoveryError, SyncMode, Tier, TierConfig, TierZones, Workers, WriteFlash,
+    Blank, ConfigError, DrainCursor, Geometry, InTurn, PolicyParameters, ReadError, ReadFlash, Recovered,
+    RecoveryError, SyncMode, Tier, TierConfig, Workers, WriteFlash,
 };
-use mezzanine_ground::random::splitmix;
 
+pub use self::flash_file::{create_flash, create_flash_for, open_flash};
+pub(crate) use self::format::format_tier;
+use self::identities::nonce;
+use self::zones::check_zones;
+pub use self::zones::largest_on_zones;
 use crate::config::{VolumeConfig, provably_clean};
 use crate::core::{TierHost, TierParts};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::host_metadata::Table;
 use crate::path_table::PathTable;
 use crate::recovery_threads::RecoveryThreads;
-use crate::registry::{OpenReport, OpenedTier, write_superblock};
+use crate::registry::{OpenReport, OpenedTier};
 use crate::shared::plain::OWNER;
-use crate::volume::Volume;
 
 /// Reads and writes a device for the engine, outside of jobs.
 pub(crate) struct Reader<'d>(pub(crate) &'d dyn Device);
@@ -60,68 +67,6 @@ impl WriteFlash for Reader<'_> {
     fn flush(&mut self) -> Result<(), DeviceError> {
         self.0.flush()
     }
-}
-
-/// How a flash file is opened: locked against others, not through links, past the page cache where that is
-/// possible.
-fn flash_options() -> OpenOptions {
-    OpenOptions {
-        exclusive_lock: true,
-        no_follow: true,
-        direct: DirectIo::IfPossible,
-        ..OpenOptions::read_write()
-    }
-}
-
-/// Opens the flash file or block device at `path` as a volume opens it: locked, and not through a link.
-///
-/// # Errors
-/// `Missing`, `Busy`, `ReadOnly`, or the failure.
-pub fn open_flash(path: &Path) -> Result<Arc<dyn Device>, VolumeError> {
-    let name = path.display().to_string();
-    match FileDevice::open(path, &flash_options()) {
-        Ok(device) => Ok(Arc::new(device)),
-        Err(error) => {
-            let error = VolumeError::from_device("open the tier on", name, error);
-            Err(match error.kind() {
-                VolumeErrorKind::Missing => error.advise(
-                    "check the path and whether the flash device is mounted; files whose sidecars say 'dirty' need it",
-                ),
-                VolumeErrorKind::Busy => error.advise("only one process can use a tier; close the other one"),
-                _ => error,
-            })
-        }
-    }
-}
-
-/// Creates or opens the file at `path` for a tier of this configuration, with all of its blocks reserved, so
-/// that a full file system is met now and not later.
-///
-/// # Errors
-/// `NoSpace`, `Busy`, `InvalidConfig`, or the failure.
-pub fn create_flash(path: &Path, config: &TierConfig) -> Result<Arc<dyn Device>, VolumeError> {
-    create_flash_for(path, None, config)
-}
-
-/// As [`create_flash`], for those that the file at `owner` is for.
-///
-/// # Errors
-/// As of [`create_flash`].
-pub fn create_flash_for(
-    path: &Path,
-    owner: Option<&Path>,
-    config: &TierConfig,
-) -> Result<Arc<dyn Device>, VolumeError> {
-    let name = path.display().to_string();
-    let geometry = volume_geometry(config, "create", &name)?;
-    let options =
-        OpenOptions { create: true, len: Some(geometry.flash_bytes()), preallocate: true, ..flash_options() };
-    let device =
-        FileDevice::open(path, &options).map_err(|error| VolumeError::from_device("create", name, error))?;
-    if let Some(owner) = owner {
-        crate::give_to_owner_of(owner, device.file());
-    }
-    Ok(Arc::new(device))
 }
 
 fn geometry_of(config: &TierConfig, operation: &'static str, subject: &str) -> Result<Geometry, VolumeError> {
@@ -161,153 +106,6 @@ pub(crate) fn check_sync_mode(
     Ok(())
 }
 
-impl Volume {
-    /// Makes an empty tier on `flash`. Sidecars of files that used a tier there before refuse the new one.
-    ///
-    /// # Errors
-    /// `Unrecognised` if the device holds something else and `OnlyCopy` if it holds a tier that was not
-    /// drained, unless `force`; `InvalidConfig`; `NoSpace`; `Truncated` if the device is too small.
-    pub fn format(flash: &dyn Device, config: &VolumeConfig, force: bool) -> Result<(), VolumeError> {
-        format_tier(flash, config, force, &PathTable::default(), |first| first).map(|_| ())
-    }
-}
-
-/// Makes an empty tier on `flash`, which names these files and whose first superblock is what `begin` makes
-/// of that of a tier without a past. Returns the tier's identity.
-pub(crate) fn format_tier(
-    flash: &dyn Device,
-    config: &VolumeConfig,
-    force: bool,
-    path_table: &PathTable,
-    begin: impl FnOnce(Superblock) -> Superblock,
-) -> Result<[u8; 16], VolumeError> {
-    let name = flash.describe();
-    let geometry = volume_geometry(&config.tier, "format", &name)?;
-    let failed = |error| VolumeError::from_device("format", &name, error);
-    let zones = flash.capabilities().zones;
-    let needs_area = too_few_are_conventional(&geometry, zones.as_ref());
-    let shown = if needs_area { Some(zones_with_area(&geometry, zones, &name)?) } else { zones };
-    // Before its contents: of a device that begins with zones they may be ones, where nothing was written.
-    check_zones(&geometry, shown.as_ref(), "format", &name)?;
-    let found = match TwoZones::find(flash) {
-        Err(error) if !force => {
-            return Err(failed(error).advise("force formatting if what it holds may be lost"));
-        }
-        found => found,
-    };
-    if !force {
-        match (&found, zones) {
-            (Ok(Some(found)), _) => refuse_contents(found, &name)?,
-            (_, Some(zones)) if zones.conventional == 0 => refuse_zones_written(flash, &name)?,
-            _ => refuse_contents(flash, &name)?,
-        }
-    }
-    let mut capabilities = flash.capabilities();
-    if let Some(shown) = shown {
-        capabilities.len = shown.count * shown.zone_len;
-    }
-    let needed = geometry.flash_bytes();
-    if capabilities.len < needed {
-        if !capabilities.can_resize {
-            let reason = format!("it has {} bytes and the tier needs {needed}", capabilities.len);
-            return Err(VolumeError::new(VolumeErrorKind::Truncated, "format", name, reason)
-                .advise("give the tier fewer frames or a larger device"));
-        }
-        flash.set_len(needed).map_err(failed)?;
-    }
-    let (tier_uuid, database_uuid) = identities(config.identity_seed, &name)?;
-    // No area of before is found in place of the tier, or of one that has just been begun.
-    match found {
-        Ok(Some(found)) => found.forget(),
-        Ok(None) => Ok(()),
-        Err(_) => two_zones::wipe(flash),
-    }
-    .map_err(failed)?;
-    // What others have left in part counts among the zones that the device allows to be in use, also behind
-    // the end of the tier, where a larger one may have been: or something else, which stays as it is. Those
-    // of an area lie before what is shown behind it.
-    let taken = zones.zip(shown).map_or(0, |(zones, shown)| (zones.count - shown.count) * zones.zone_len);
-    reset_active(flash, needed + taken).map_err(failed)?;
-    let area;
-    let flash = if needs_area {
-        let (all, used) = (geometry.conventional_bytes(), geometry.conventional_bytes_used());
-        area = TwoZones::format(flash, all, used).map_err(failed)?;
-        &area as &dyn Device
-    } else {
-        flash
-    };
-    // An old superblock is destroyed before a new one stands: at no moment can a mix of the two be read.
-    let nothing = mezzanine_device::AlignedBuf::zeroed(SUPERBLOCK_BYTES);
-    for offset in SUPERBLOCK_OFFSETS {
-        flash.write_at(&nothing, offset).map_err(failed)?;
-    }
-    path_table.write(flash).map_err(failed)?;
-    flash.flush().map_err(failed)?;
-    let first = begin(Superblock::new(&geometry, tier_uuid, database_uuid));
-    write_superblock(flash, &first, Writing::Unknown).map_err(failed)?;
-    Ok(tier_uuid)
-}
-
-/// Whether what a tier writes over in place does not fit the conventional zones of its device: then it is
-/// kept in two halves of sequential ones (`two_zones`).
-fn too_few_are_conventional(geometry: &Geometry, zones: Option<&Zones>) -> bool {
-    let there = zones.map(Zones::conventional_len);
-    there.is_some_and(|there| geometry.zones().is_some() && geometry.conventional_bytes() > there)
-}
-
-/// The zones that the device of such a tier shows.
-fn zones_with_area(geometry: &Geometry, zones: Option<Zones>, name: &str) -> Result<Zones, VolumeError> {
-    let (needed, used) = (geometry.conventional_bytes(), geometry.conventional_bytes_used());
-    let Some(zones) = zones else { unreachable!("only a device with zones has too few of a kind") };
-    let refused = |reason: String| {
-        let there = zones.conventional_len();
-        let reason =
-            format!("the tier needs {needed} bytes of conventional zones, and it has {there}; {reason}");
-        VolumeError::new(VolumeErrorKind::InvalidConfig, "format", name, reason)
-            .advise("give the tier fewer frames, or use another device")
-    };
-    let shown = two_zones::zones_with_area(&zones, needed, used).map_err(refused)?;
-    let (left, all) = (shown.count * shown.zone_len, geometry.flash_bytes());
-    if left < all && shown.zone_len == geometry.zones().map_or(0, |tier| tier.zone_bytes) {
-        let reason = format!("kept in others they leave {left} bytes of the {all} that the tier takes");
-        return Err(refused(reason));
-    }
-    Ok(shown)
-}
-
-/// The defaults for the largest queue that fits `bytes` bytes of a device with these zones, also if it has
-/// too few conventional ones: then less is left for the queue. A tier that fits no size is refused when it is
-/// formatted.
-pub fn largest_on_zones(design: Design, page_size: u32, bytes: u64, zones: &Zones) -> TierConfig {
-    let tier_zones = TierZones { zone_bytes: zones.zone_len, capacity_bytes: zones.zone_capacity };
-    let largest = |bytes| TierConfig::for_zones_of(design, page_size, bytes, tier_zones);
-    let of_all = largest(bytes);
-    let shown = of_all.geometry().ok().filter(|geometry| too_few_are_conventional(geometry, Some(zones)));
-    let shown = shown.and_then(|geometry| {
-        let (needed, used) = (geometry.conventional_bytes(), geometry.conventional_bytes_used());
-        // Halves for more than the smaller tier will need.
-        two_zones::zones_with_area(zones, needed, used).ok()
-    });
-    match shown {
-        Some(shown) => {
-            let taken = (zones.count - shown.count) * zones.zone_len;
-            largest(bytes.min(zones.count * zones.zone_len).saturating_sub(taken))
-        }
-        None => of_all,
-    }
-}
-
-/// Refuses to format over the beginning of a device of sequential zones alone, which holds no area.
-fn refuse_zones_written(flash: &dyn Device, name: &str) -> Result<(), VolumeError> {
-    let zone = flash.zone_at(0).map_err(|error| VolumeError::from_device("format", name, error))?;
-    if zone.written == 0 {
-        return Ok(());
-    }
-    let reason = "it holds something that is not a tier: its first zone is written";
-    Err(VolumeError::new(VolumeErrorKind::Unrecognised, "format", name, reason)
-        .advise("check the path; force formatting only if its contents may be lost"))
-}
-
 /// What the device of a tier at rest is to be taken for: also one whose beginning is kept in two halves.
 ///
 /// # Errors
@@ -317,84 +115,9 @@ pub(crate) fn shown(flash: Arc<dyn Device>, operation: &'static str) -> Result<A
     two_zones::shown(flash).map_err(|error| VolumeError::from_device(operation, name, error))
 }
 
-/// Refuses a tier that is not laid out for the zones of its device. One that is laid out for zones does
-/// without any.
-fn check_zones(
-    geometry: &Geometry,
-    zones: Option<&Zones>,
-    operation: &'static str,
-    name: &str,
-) -> Result<(), VolumeError> {
-    let Some(zones) = zones else { return Ok(()) };
-    let (needed, there) = (geometry.conventional_bytes(), zones.conventional_len());
-    let (reason, advice) = match geometry.zones() {
-        Some(tier) if tier.zone_bytes != zones.zone_len || tier.capacity_bytes > zones.zone_capacity => (
-            format!("its zones are of {} bytes, {} of them for use", zones.zone_len, zones.zone_capacity),
-            "lay the tier out for these",
-        ),
-        Some(_) if needed > there => (
-            format!("the tier needs {needed} bytes of conventional zones, and it has {there}"),
-            "give the tier fewer frames, or use another device",
-        ),
-        Some(_) => return Ok(()),
-        None => (
-            format!("it is written in zones of {} bytes, and the tier is laid out for none", zones.zone_len),
-            "lay the tier out for its zones, or use a device without",
-        ),
-    };
-    Err(VolumeError::new(VolumeErrorKind::InvalidConfig, operation, name, reason).advise(advice))
-}
-
-/// What to do about superblocks that cannot be read: they may be whole, and name pages that are nowhere else.
-const SEE_TO_IT: &str = "see to the device and try again; nothing was changed";
-
 /// Whether the device has the places of both superblocks.
 fn has_superblocks(flash: &dyn Device) -> bool {
     SUPERBLOCK_OFFSETS.iter().all(|offset| offset + SUPERBLOCK_BYTES as u64 <= flash.len())
-}
-
-/// Refuses to format over what is not recognised, and over pages that may be the only copies.
-fn refuse_contents(flash: &dyn Device, name: &str) -> Result<(), VolumeError> {
-    match read_superblock(&mut Reader(flash)) {
-        Ok(superblock) if provably_clean(&superblock.config) || superblock.state == TierState::Drained => {
-            Ok(())
-        }
-        Ok(_) => Err(VolumeError::new(
-            VolumeErrorKind::OnlyCopy,
-            "format",
-            name,
-            "it holds a tier with pages that may be nowhere else",
-        )
-        .advise("drain it first, or force formatting if those pages may be lost")),
-        Err(FormatError::NewerFormat(version)) => Err(newer("format", name, version)),
-        Err(FormatError::OlderFormat(version)) => Err(older("format", name, version)),
-        Err(FormatError::Damaged(what)) => Err(VolumeError::new(
-            VolumeErrorKind::Damaged,
-            "format",
-            name,
-            format!("it holds a damaged tier ({what}), whose pages may be nowhere else"),
-        )
-        .advise("force formatting if they may be lost")),
-        Err(error @ FormatError::Unreadable(_)) if has_superblocks(flash) => {
-            Err(VolumeError::new(VolumeErrorKind::Io, "format", name, error.to_string()).advise(SEE_TO_IT))
-        }
-        Err(FormatError::Unreadable(_) | FormatError::Unrecognised) => {
-            let mut head = vec![0; 64 * 1024];
-            flash
-                .read_at_or_zero(&mut head, 0)
-                .map_err(|error| VolumeError::from_device("format", name, error))?;
-            if head.iter().all(|&byte| byte == 0) {
-                return Ok(());
-            }
-            Err(VolumeError::new(
-                VolumeErrorKind::Unrecognised,
-                "format",
-                name,
-                "it holds something that is not a tier",
-            )
-            .advise("check the path; force formatting only if its contents may be lost"))
-        }
-    }
 }
 
 fn newer(operation: &'static str, name: &str, version: u32) -> VolumeError {
@@ -627,33 +350,4 @@ fn unrecovered(name: &str, error: RecoveryError) -> VolumeError {
             VolumeError::new(VolumeErrorKind::InvalidConfig, OPERATION, name, error.to_string())
         }
     }
-}
-
-/// Two fresh identities: of the tier, and of the database that it belongs to.
-fn identities(seed: Option<u64>, name: &str) -> Result<([u8; 16], [u8; 16]), VolumeError> {
-    Ok((drawn(seed, name)?, drawn(seed.map(|seed| seed ^ 2), name)?))
-}
-
-/// The nonce of the opening that begins. From a seed it differs from those of the tier's openings before.
-fn nonce(config: &VolumeConfig, found: &Superblock, name: &str) -> Result<Nonce, VolumeError> {
-    let seed = config.nonce_seed.or(config.identity_seed);
-    drawn(seed.map(|seed| splitmix(splitmix(!seed) ^ found.generation)), name)
-}
-
-/// Sixteen bytes from a seed, or random ones.
-fn drawn(seed: Option<u64>, name: &str) -> Result<[u8; 16], VolumeError> {
-    let mut bytes = [0; 16];
-    match seed {
-        Some(seed) => {
-            for (index, word) in bytes.chunks_exact_mut(8).enumerate() {
-                word.copy_from_slice(&splitmix(seed ^ index as u64).to_le_bytes());
-            }
-        }
-        None => {
-            let failed = |error| VolumeError::from_io("draw an identity for", name, error);
-            let mut random = std::fs::File::open("/dev/urandom").map_err(failed)?;
-            random.read_exact(&mut bytes).map_err(failed)?;
-        }
-    }
-    Ok(bytes)
 }
