@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use mezzanine_device::FileDevice;
-use mezzanine_engine::{Design, Geometry, SyncMode, TierConfig};
+use mezzanine_engine::{Geometry, SyncMode, TierConfig};
 use mezzanine_report::facts;
-use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
+use mezzanine_volume::{BlockDevice, Volume, VolumeConfig, VolumeErrorKind};
 use serde::Serialize;
 
 use super::super::create::{CreateArgs, refuse_contents};
@@ -102,8 +102,8 @@ fn configure(args: &CreateArgs, mode: SyncMode, bytes: u64) -> Result<(TierConfi
         let reason = format!("a cache of pages of {size} needs more than {}", Size(bytes));
         return Err(usage(reason).next(format!("give it at least {}KiB", least.div_ceil(1024))));
     }
-    let config =
-        TierConfig { sync_mode: mode, ..TierConfig::for_flash_bytes_of(Design::FaceGsc, page, bytes) };
+    let fitted = BlockDevice::policy(&TierConfig::for_flash_bytes(page, bytes));
+    let config = TierConfig { sync_mode: mode, ..fitted };
     let geometry = config.geometry();
     let geometry =
         geometry.map_err(|error| usage(format!("no cache can be made of {}: {error}", Size(bytes))))?;

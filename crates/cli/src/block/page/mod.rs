@@ -133,7 +133,7 @@ impl Pages {
         )?;
         let volume = Volume::open_as_found(Arc::new(device), |found| VolumeConfig {
             workers: WORKERS,
-            ..VolumeConfig::new(found.clone())
+            ..VolumeConfig::new(BlockDevice::policy(found))
         });
         let volume = volume.map_err(|error| refused(path.display(), &error))?;
         let volumes = named.iter().map(|named| attach(&volume, named)).collect::<Result<Vec<_>, _>>()?;
