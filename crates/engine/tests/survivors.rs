@@ -88,7 +88,7 @@ fn they_leave_where_nothing_is_overwritten() {
 fn a_dirty_page_stays_rather_than_a_clean_one_and_a_referenced_one_before_both() {
     for referenced in [false, true] {
         let mut host = Host::new(&config(true), 1);
-        // Group after group: a page that is overwritten in the next one, which makes room for one page, a clean
+        // Group after group: a page that the next one overwrites, which makes room for one page, a clean
         // one and two dirty ones.
         for group in 0..120 {
             let first = 1 + 3 * group;

@@ -17,8 +17,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Formats the tier. The disk has so many bytes, and keeps them or not; `seed` decides what a cut leaves of
-    /// the sidecar.
+    /// Formats the tier. The disk has so many bytes, and keeps them or not; `seed` decides what a cut leaves
+    /// of the sidecar.
     pub fn new(config: &VolumeConfig, seed: u64, disk_bytes: u64, can_resize: bool) -> Self {
         let power = Power::new();
         let bytes = config.tier.geometry().unwrap().flash_bytes();
