@@ -17,6 +17,7 @@ use crate::pace::Pace;
 use crate::parking::Parking;
 use crate::settings::Settings;
 use crate::statistics::{CachedStatistics, Counters, VolumeCounters};
+use crate::turns::Turns;
 use crate::volume::CachedVolume;
 use crate::voucher::Voucher;
 
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) latencies: Latencies,
     pub(crate) pace: Pace,
     pub(crate) parking: Parking,
+    pub(crate) turns: Turns,
     /// Held by who resizes the cache.
     pub(crate) resizing: Mutex<()>,
     begun: Instant,
@@ -115,6 +117,7 @@ impl BlockCache {
             latencies: Latencies::new(),
             pace: Pace::new(settings.population_rate),
             parking: Parking::default(),
+            turns: Turns::default(),
             resizing: Mutex::default(),
             begun: Instant::now(),
             under_way: AtomicU64::new(0),

@@ -74,6 +74,8 @@ mod marks;
 
 mod parking;
 
+mod turns;
+
 mod host;
 
 mod map;

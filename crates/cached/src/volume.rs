@@ -107,7 +107,8 @@ impl Shared {
 
     fn write(&self, volume: usize, offset: u64, buf: &[u8], durable: bool) -> Result<(), DeviceError> {
         let since = Instant::now();
-        let token = self.write_begin(volume, offset, buf)?;
+        let range = (offset, buf.len() as u64);
+        let token = self.in_turn(volume, range, || self.write_begin(volume, offset, buf))?;
         self.offer_work();
         let token = self.wait_for(token, volume, "write", (offset, buf.len() as u64))?;
         let backing = self.backing(volume);
@@ -280,6 +281,7 @@ impl Shared {
     pub(crate) fn end(&self, token: Option<WriteToken>, result: &Result<(), DeviceError>) {
         if let Some(token) = token {
             self.cache.write_end(token, said(result));
+            self.turns.answered();
             self.offer_work();
         }
     }

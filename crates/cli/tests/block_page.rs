@@ -78,7 +78,12 @@ fn what_was_flushed_survives_a_kill_on_the_cache_device_alone() {
     assert_eq!((&shown["mode"], &shown["health"]), (&json!("durable"), &json!("working")));
     assert_eq!(shown["pages_newer"], 5, "{shown}");
     let text = place.mezz(&["status", "cache"]).expect(0).stdout;
-    for part in ["page engine, mode durable", "5 pages (41.0 kB) on the cache device alone", "disk"] {
+    for part in [
+        "page engine, mode durable",
+        "5 pages (41.0 kB) on the cache device alone",
+        "0 pages have left",
+        "disk",
+    ] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
     assert!(

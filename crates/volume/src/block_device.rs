@@ -11,6 +11,7 @@
 //!    [abandoned](VolumeFile::abandon).
 
 use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
+use mezzanine_engine::TierConfig;
 
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::file::VolumeFile;
@@ -27,6 +28,14 @@ impl BlockDevice {
     pub fn new(file: VolumeFile) -> Self {
         let bytes = file.len();
         Self { file, bytes }
+    }
+
+    /// The policy of a tier that serves block devices: pages stay as long as overwrites make room. Below a
+    /// front there is no buffer pool that has the pages which are read all the time, as the paper's has, and
+    /// one that leaves costs the volume's own device a read, and if it is dirty a write.
+    #[must_use]
+    pub fn policy(tier: &TierConfig) -> TierConfig {
+        TierConfig { keeps_unreferenced: true, ..tier.clone() }
     }
 
     /// The file.

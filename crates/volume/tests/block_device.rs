@@ -8,12 +8,11 @@
 
 mod common;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use common::powered::PoweredSidecar;
-use common::{Backing, PAGE, config, formatted, open, small_tier};
-use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Power};
+use common::powered::Machine;
+use common::{Backing, PAGE, config, formatted, open};
+use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation};
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, Request};
 use mezzanine_ground::random::Random;
 use mezzanine_volume::{
@@ -26,7 +25,8 @@ const BYTES: usize = 200 * PAGE + 3 * SECTOR;
 const MODES: [SyncMode; 2] = [SyncMode::Through, SyncMode::Durable];
 
 fn configuration(mode: SyncMode, workers: usize) -> VolumeConfig {
-    config(Design::FaceGsc, Admission::Both, mode, workers)
+    let small = config(Design::FaceGsc, Admission::Both, mode, workers);
+    VolumeConfig { tier: BlockDevice::policy(&small.tier), ..small }
 }
 
 /// A device of which some bytes may be anything, as they were trimmed.
@@ -112,10 +112,7 @@ fn requests_of_any_length_at_any_offset_read_what_was_written_last() {
 
 /// What each sector may hold, the oldest first; none is anything.
 struct World {
-    power: Power,
-    flash: Arc<MemoryDevice>,
-    disk: Arc<MemoryDevice>,
-    sidecar: Arc<PoweredSidecar>,
+    machine: Machine,
     config: VolumeConfig,
     sectors: Vec<Vec<Option<u64>>>,
     random: Random,
@@ -125,17 +122,9 @@ struct World {
 
 impl World {
     fn new(seed: u64, mode: SyncMode) -> Self {
-        let tier = small_tier(Design::FaceGsc, Admission::Both, mode);
-        let config = VolumeConfig { workers: 0, identity_seed: Some(seed), ..VolumeConfig::new(tier) };
-        let power = Power::new();
-        let flash_bytes = config.tier.geometry().unwrap().flash_bytes();
-        let flash = Arc::new(MemoryDevice::on(&power, "flash", flash_bytes, false));
-        Volume::format(&*flash, &config, false).unwrap();
+        let config = VolumeConfig { identity_seed: Some(seed), ..configuration(mode, 0) };
         Self {
-            disk: Arc::new(MemoryDevice::on(&power, "disk", BYTES as u64, false)),
-            sidecar: Arc::new(PoweredSidecar::new(&power, seed ^ 1)),
-            flash,
-            power,
+            machine: Machine::new(&config, seed ^ 1, BYTES as u64, false),
             config,
             sectors: vec![vec![Some(0)]; BYTES / SECTOR],
             random: Random::new(seed),
@@ -145,9 +134,7 @@ impl World {
     }
 
     fn open(&self) -> Result<(Volume, BlockDevice), VolumeError> {
-        let volume = Volume::open(self.flash.clone(), self.config.clone())?;
-        let (disk, sidecar) = (self.disk.clone(), self.sidecar.clone());
-        let file = volume.attach(Path::new("disk"), disk, sidecar, AttachOptions::default())?;
+        let (volume, file) = self.machine.open(self.config.clone(), AttachOptions::default())?;
         Ok((volume, BlockDevice::new(file)))
     }
 
@@ -228,15 +215,12 @@ fn a_loss_of_power_takes_nothing_that_was_flushed() {
         let mut world = World::new(seed, MODES[seed as usize % 2]);
         for _ in 0..4 {
             let after = world.random.magnitude(500) + 1;
-            world.power.crash_after(after);
+            world.machine.power.crash_after(after);
             if let Err(error) = world.live() {
-                assert!(!world.power.is_on(), "seed {seed}: {error}");
+                assert!(!world.machine.power.is_on(), "seed {seed}: {error}");
                 cut += 1;
             }
-            world.power.restore();
-            let (flash, disk) = (world.random.next_u64(), world.random.next_u64());
-            world.flash.power_cut(flash);
-            world.disk.power_cut(disk);
+            world.machine.restore(true, &mut world.random);
             world.check();
         }
         trimmed += world.sectors.iter().filter(|may_be| may_be.contains(&None)).count();

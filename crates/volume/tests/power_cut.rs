@@ -9,14 +9,12 @@
 
 mod common;
 
-use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use common::powered::PoweredSidecar;
+use common::powered::Machine;
 use common::{PAGE, every_configuration, small_tier};
 use mezzanine_device::Device;
-use mezzanine_device::memory::{MemoryDevice, Power};
+use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::format::read_superblock;
 use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_ground::random::Random;
@@ -29,10 +27,7 @@ const PAGES: u64 = 60;
 const GUARD: &[u8] = b"not current on disk";
 
 struct World {
-    power: Power,
-    flash: Arc<MemoryDevice>,
-    disk: Arc<MemoryDevice>,
-    sidecar: Arc<PoweredSidecar>,
+    machine: Machine,
     config: VolumeConfig,
     guard: bool,
     tears: bool,
@@ -78,19 +73,12 @@ impl World {
         let frames_max = if design.writes_in_place() { tier.frames } else { frames_max };
         let tier = TierConfig { frames_max, ..tier };
         let config = VolumeConfig { workers: 0, identity_seed: Some(seed), ..VolumeConfig::new(tier) };
-        let power = Power::new();
-        let bytes = config.tier.geometry().unwrap().flash_bytes();
-        let flash = Arc::new(MemoryDevice::on(&power, "flash", bytes, false));
-        Volume::format(&*flash, &config, false).unwrap();
         let online = random.chance(1, 2);
         Self {
             online,
-            disk: Arc::new(MemoryDevice::on(&power, "disk", 0, true)),
-            sidecar: Arc::new(PoweredSidecar::new(&power, seed ^ 1)),
+            machine: Machine::new(&config, seed ^ 1, 0, true),
             guard: random.chance(1, 2),
             tears: online || config.tier.geometry().unwrap().provably_clean(),
-            flash,
-            power,
             config,
             random,
             versions: vec![vec![page_of(0, 0)]; PAGES as usize],
@@ -101,18 +89,11 @@ impl World {
 
     fn open(&self) -> Result<(Volume, VolumeFile), VolumeError> {
         let mut config = self.config.clone();
-        if let (true, Ok(found)) = (self.online, read_superblock(&mut Flash(&self.flash))) {
+        if let (true, Ok(found)) = (self.online, read_superblock(&mut Flash(&self.machine.flash))) {
             config.tier.sync_mode = found.config.sync_mode;
         }
-        let volume = Volume::open(self.flash.clone(), config)?;
         let guard = self.guard.then(|| HeaderGuard { bytes: GUARD.to_vec() });
-        let file = volume.attach(
-            Path::new("a"),
-            self.disk.clone(),
-            self.sidecar.clone(),
-            AttachOptions { guard },
-        )?;
-        Ok((volume, file))
+        self.machine.open(config, AttachOptions { guard })
     }
 
     /// Opens after a cut, reads everything, and makes what was read the base of what may be read later.
@@ -242,7 +223,9 @@ impl World {
             0 => volume.close(),
             1 => volume.close_drained().map(|()| {
                 self.quiesce();
-                self.disk.inspect(|disk| assert!(!disk.starts_with(GUARD), "the header was not restored"));
+                self.machine
+                    .disk
+                    .inspect(|disk| assert!(!disk.starts_with(GUARD), "the header was not restored"));
             }),
             _ => Ok(()),
         }
@@ -253,34 +236,29 @@ fn run(seed: u64) {
     let mut world = World::new(seed);
     for _ in 0..6 {
         let n = world.random.magnitude(600) + 1;
-        world.power.crash_after(n);
+        world.machine.power.crash_after(n);
         if let Err(error) = world.live() {
-            assert!(!world.power.is_on(), "{error}");
+            assert!(!world.machine.power.is_on(), "{error}");
         }
         let mut again = world.random.below(3);
         loop {
             // If power stayed on, perhaps only the process died: what it wrote can be read and is not
             // durable.
-            let process_only = world.power.is_on() && world.random.chance(1, 2);
-            world.power.restore();
-            let (flash, disk) = (world.random.next_u64(), world.random.next_u64());
-            if !process_only {
-                world.flash.power_cut(flash);
-                world.disk.power_cut(disk);
-            }
+            let process_only = world.machine.power.is_on() && world.random.chance(1, 2);
+            world.machine.restore(!process_only, &mut world.random);
             if again > 0 {
                 again -= 1;
                 let n = world.random.magnitude(60) + 1;
-                world.power.crash_after(n);
+                world.machine.power.crash_after(n);
             }
             match world.check() {
                 Ok(()) if again == 0 => break,
                 Ok(()) => {}
-                Err(error) => assert!(!world.power.is_on(), "{error}"),
+                Err(error) => assert!(!world.machine.power.is_on(), "{error}"),
             }
         }
     }
-    assert!(world.flash.capabilities().len > 0);
+    assert!(world.machine.flash.capabilities().len > 0);
 }
 
 fn seeds() -> std::ops::Range<u64> {

@@ -7,26 +7,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use mezzanine_blockdev::nbd::{Export, UnixSocket};
-use mezzanine_cached::{BlockCache, FileVoucher, Settings, Voucher};
-use mezzanine_device::Device;
+use mezzanine_blockdev::nbd::UnixSocket;
 use mezzanine_fragment::{WAITS_PER_MILLE, WAITS_PER_MILLE_MAX, WORKERS_MAX, WriteMode};
 
-use super::cache_device::CacheDevice;
+use super::begun::{Begun, begin};
 use super::control::Answer;
-use super::detach::{close, end, tidy};
+use super::detach::end;
 use super::devices::{self, Named};
 use super::folders;
 use super::local::{self, Prepared};
 use super::metrics::Metrics;
 use super::notify;
-use super::open::{self, Opened, Volume};
+use super::open;
 use super::page::{self, Pages};
 use super::registry::{self, Attached};
-use super::report::VolumeReport;
-use super::served::{Attachment, CacheFacts, Engine};
+use super::served::Attachment;
 use super::verbs;
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 use crate::nbd::{Counts, ListenArgs};
 use crate::output;
 use crate::size::Size;
@@ -101,7 +98,7 @@ pub(crate) struct AttachArgs {
 
     /// Bytes a second that are brought in at most (default: no limit but the throttle's).
     #[arg(long, value_name = "SIZE", conflicts_with = "without_cache")]
-    population_rate: Option<Size>,
+    pub(super) population_rate: Option<Size>,
 
     /// Bytes that are written to the cache device in any 24 hours at most: what is brought in, copies of
     /// writes, and the map, which is never refused; a quarter of it at once. It begins anew with each attach
@@ -246,114 +243,6 @@ pub(crate) fn run(args: &AttachArgs, json: bool) -> Result<(), Failure> {
     if json { output::json(&report) } else { output::print(&super::text::status(&report)) }
 }
 
-/// What was opened, before anybody is let in.
-enum Begun {
-    Nothing(Vec<Volume>),
-    Fragments(Box<Fragments>),
-    Pages(Pages),
-}
-
-/// The fragment engine with its volumes.
-struct Fragments {
-    running: BlockCache,
-    device: CacheDevice,
-    volumes: Vec<Volume>,
-    begins: String,
-    unvouched: Option<String>,
-}
-
-impl Begun {
-    fn exports(&self) -> Vec<(Export, String)> {
-        match self {
-            Self::Nothing(volumes) => exports(volumes, None),
-            Self::Fragments(fragments) => exports(&fragments.volumes, Some(&fragments.running)),
-            Self::Pages(pages) => pages.exports(),
-        }
-    }
-
-    /// The volumes as they are named, in the order of the exports.
-    fn named(&self) -> Vec<&Named> {
-        match self {
-            Self::Nothing(volumes) => volumes.iter().map(|volume| &volume.named).collect(),
-            Self::Fragments(fragments) => fragments.volumes.iter().map(|volume| &volume.named).collect(),
-            Self::Pages(pages) => pages.named().collect(),
-        }
-    }
-
-    /// What does not change of the volumes, with the block devices that the kernel has of them, if any.
-    fn volume_reports(&self, block_devices: &[PathBuf]) -> Vec<VolumeReport> {
-        let of = |volume: &Volume| (volume.number, volume.device.len());
-        let numbers_and_bytes: Vec<_> = match self {
-            Self::Nothing(volumes) => volumes.iter().map(of).collect(),
-            Self::Fragments(fragments) => fragments.volumes.iter().map(of).collect(),
-            Self::Pages(pages) => pages.bytes().enumerate().collect(),
-        };
-        let of = |(place, (named, (number, bytes))): (usize, (&Named, (usize, u64)))| VolumeReport {
-            number,
-            name: named.name.clone(),
-            backing: named.path.display().to_string(),
-            block_device: block_devices.get(place).map(|path| path.display().to_string()),
-            bytes,
-            counters: Default::default(),
-        };
-        self.named().into_iter().zip(numbers_and_bytes).enumerate().map(of).collect()
-    }
-
-    /// Ends it in good order where nobody has been let in.
-    fn give_up(self) {
-        match self {
-            Self::Nothing(_) => {}
-            Self::Fragments(fragments) => {
-                let Fragments { running, device, volumes, .. } = *fragments;
-                close(&running, Some(device), &volumes, SIGNAL_WITHIN, |_| true);
-            }
-            Self::Pages(pages) => {
-                if let Err(failure) = pages.close(false, |_, _| true) {
-                    output::note(&failure.to_string());
-                }
-            }
-        }
-    }
-
-    /// What is served, and what the end needs besides.
-    fn into_parts(self) -> (Engine, Option<CacheDevice>, Vec<Volume>) {
-        match self {
-            Self::Nothing(volumes) => (Engine::Nothing, None, volumes),
-            Self::Fragments(fragments) => {
-                let Fragments { running, device, volumes, begins, unvouched } = *fragments;
-                let facts = CacheFacts {
-                    path: device.path.display().to_string(),
-                    cache_id: hex::encode(device.superblock.cache_id),
-                    epoch: device.superblock.epoch,
-                    begins,
-                    unvouched,
-                };
-                (Engine::Fragments(running, facts), Some(device), volumes)
-            }
-            Self::Pages(pages) => (Engine::Pages(pages), None, Vec::new()),
-        }
-    }
-}
-
-/// Opens a cache of fragments, and has it run.
-fn begin(args: &AttachArgs, path: &Path) -> Result<Begun, Failure> {
-    let Opened { volumes, cache: mut device, map, begins } = open::open(args, path)?;
-    let (voucher, unvouched) = vouch(&device);
-    if let Err(failure) = device.note_in_use(&volumes) {
-        // What vouches for this opening stays if the cache device may name it.
-        match device.note_nothing_done() {
-            Ok(()) => tidy(Some(device.opening)),
-            Err(_) => output::note(
-                "whether the cache device says that it is in use is not known; nothing was changed otherwise",
-            ),
-        }
-        return Err(failure);
-    }
-    let running = start(args, map, &volumes, &mut device, voucher)?;
-    output::note(&format!("{}: the cache begins with {begins}", path.display()));
-    Ok(Begun::Fragments(Box::new(Fragments { running, device, volumes, begins, unvouched })))
-}
-
 /// The page engine has none of these; that they were given shows where they are not what they are by
 /// themselves.
 fn refuse_options_of_fragments(args: &AttachArgs) -> Result<(), Failure> {
@@ -395,76 +284,4 @@ fn control_path(args: &AttachArgs) -> Result<PathBuf, Failure> {
         (None, Some(path)) => Ok(registry::control_beside(path)),
         (None, None) => Ok(folders::run()?.join(format!("{}.control", std::process::id()))),
     }
-}
-
-/// Has the map vouched for after a crash; otherwise why it is not.
-fn vouch(cache: &CacheDevice) -> (Option<Box<dyn Voucher>>, Option<String>) {
-    let issued = folders::state().and_then(|folder| {
-        FileVoucher::issue(&folder, cache.opening).map_err(|error| {
-            Failure::refused(folder.display(), format!("no voucher can be written there: {error}"))
-                .next(format!("name another folder with the variable {}", folders::STATE_VARIABLE))
-        })
-    });
-    match issued {
-        Ok(voucher) => (Some(Box::new(voucher)), None),
-        Err(failure) => {
-            output::note(&format!("a crash costs what is cached: {failure}"));
-            (None, Some(failure.to_string()))
-        }
-    }
-}
-
-/// The running cache. If there is none, the cache device is as it was before.
-fn start(
-    args: &AttachArgs,
-    map: mezzanine_cached::ReadMap,
-    volumes: &[Volume],
-    cache: &mut CacheDevice,
-    voucher: Option<Box<dyn Voucher>>,
-) -> Result<BlockCache, Failure> {
-    let (bytes, superblock) = (cache.superblock.size(), &cache.superblock);
-    let backing = (0..superblock.volumes.len()).map(|number| {
-        let volume = volumes.iter().find(|volume| volume.number == number);
-        volume.map(|volume| Arc::clone(&volume.device) as Arc<dyn Device>)
-    });
-    let rate = args.population_rate.map_or(0, |rate| rate.0);
-    let settings = Settings { population_rate: rate, sizing: true, ..Settings::default() };
-    let flash = Arc::clone(&cache.device);
-    let started = BlockCache::recover(map, flash, backing.collect(), settings, voucher);
-    let running = started.map_err(|error| {
-        // Nobody has been let in, so what it had before counts as it did.
-        if let Err(failure) = cache.note_nothing_done() {
-            output::note(&format!("the cache begins empty the next time: {failure}"));
-        }
-        tidy(Some(cache.opening));
-        Failure::refused(cache.path.display(), chain(&error))
-            .next("nothing was changed; or serve the volumes with --without-cache")
-    })?;
-    tidy(cache.opening_before);
-    let geometry = running.engine().geometry();
-    output::note(&format!(
-        "{}: {} of cache, {} of {} fragments of {} KiB in use (epoch {}), {} of memory",
-        cache.path.display(),
-        Size(bytes),
-        running.statistics().engine.slots_used,
-        running.engine().slots_limit(),
-        geometry.config().fragment_bytes >> 10,
-        cache.superblock.epoch,
-        Size(devices::memory(geometry)?)
-    ));
-    Ok(running)
-}
-
-fn exports(volumes: &[Volume], cache: Option<&BlockCache>) -> Vec<(Export, String)> {
-    let of = |volume: &Volume| {
-        let cached = cache.and_then(|cache| cache.volume(volume.number));
-        let device: Arc<dyn Device> = match cached {
-            Some(cached) => Arc::new(cached),
-            None => Arc::clone(&volume.device) as Arc<dyn Device>,
-        };
-        let zeroes_are_holes = volume.named.path.metadata().is_ok_and(|metadata| metadata.is_file());
-        let text = format!("serving {} ({})", volume.named.name, Size(device.len()));
-        (Export { name: volume.named.name.clone(), zeroes_are_holes, ..Export::new(device) }, text)
-    };
-    volumes.iter().map(of).collect()
 }

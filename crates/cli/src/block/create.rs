@@ -132,12 +132,27 @@ struct Created {
     volumes: Vec<CreatedVolume>,
 }
 
+/// A volume of a new cache, of either engine.
 #[derive(Serialize)]
-struct CreatedVolume {
+pub(super) struct CreatedVolume {
     name: String,
     backing: String,
     bytes: u64,
-    fingerprint: String,
+    /// What the fragment engine knows it by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fingerprint: Option<String>,
+}
+
+impl CreatedVolume {
+    pub(super) fn new(named: &Named, bytes: u64, fingerprint: Option<String>) -> Self {
+        Self { name: named.name.clone(), backing: named.path.display().to_string(), bytes, fingerprint }
+    }
+
+    /// As people read it.
+    pub(super) fn line(&self) -> (&'static str, String) {
+        let known = self.fingerprint.as_ref().map(|known| format!(", known by {known}")).unwrap_or_default();
+        ("volume", format!("{}: {}, {}{known}", self.name, self.backing, Size(self.bytes)))
+    }
 }
 
 pub(crate) fn run(args: &CreateArgs, json: bool) -> Result<(), Failure> {
@@ -220,13 +235,13 @@ fn plan(
         superblock = superblock.resized(bytes).map_err(|error| impossible(&error))?;
     }
     let mut volumes = Vec::new();
-    for (Named { name, path }, device) in args.backing.iter().zip(held) {
+    for (named, device) in args.backing.iter().zip(held) {
+        let Named { name, path } = named;
         let backing = devices::known_by(path, device)?;
         superblock = superblock
             .with_volume(devices::random_id()?, name, device.len(), backing.encode())
             .map_err(|error| impossible(&error))?;
-        let (fingerprint, backing) = (backing.fingerprint.to_string(), path.display().to_string());
-        volumes.push(CreatedVolume { name: name.clone(), backing, bytes: device.len(), fingerprint });
+        volumes.push(CreatedVolume::new(named, device.len(), Some(backing.fingerprint.to_string())));
     }
     let geometry = superblock.config().geometry().map_err(|error| impossible(&error))?;
     Ok((superblock, geometry, volumes))
@@ -243,7 +258,6 @@ pub(super) fn refuse_contents(args: &CreateArgs, device: &FileDevice) -> Result<
         .next("nothing was changed; give --force if what it holds may be lost"))
 }
 
-/// A file that is new is removed again when it cannot be made a cache.
 fn create(path: &Path, superblock: &Superblock) -> Result<(), Failure> {
     let options = OpenOptions {
         write: true,
@@ -256,13 +270,17 @@ fn create(path: &Path, superblock: &Superblock) -> Result<(), Failure> {
     };
     let device =
         FileDevice::open(path, &options).map_err(|error| Failure::refused(path.display(), chain(&error)))?;
-    let written = write(path, &device, superblock);
-    if written.is_err() {
+    or_removed(path, write(path, &device, superblock))
+}
+
+/// What has become of a new file, which is removed again if it was not made a cache.
+pub(super) fn or_removed<T>(path: &Path, made: Result<T, Failure>) -> Result<T, Failure> {
+    if made.is_err() {
         if let Err(error) = std::fs::remove_file(path) {
             output::note(&format!("{}: cannot be removed: {error}", path.display()));
         }
     }
-    written
+    made
 }
 
 fn write(path: &Path, device: &FileDevice, superblock: &Superblock) -> Result<(), Failure> {
@@ -292,10 +310,7 @@ impl Created {
             ),
             ("memory needed", Size(self.memory_bytes).to_string()),
         ];
-        lines.extend(self.volumes.iter().map(|volume| {
-            let CreatedVolume { name, backing, bytes, fingerprint } = volume;
-            ("volume", format!("{name}: {backing}, {}, known by {fingerprint}", Size(*bytes)))
-        }));
+        lines.extend(self.volumes.iter().map(CreatedVolume::line));
         facts(&lines)
     }
 }

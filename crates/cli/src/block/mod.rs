@@ -1,6 +1,8 @@
 //! `mezz block`: block devices behind a flash cache.
 
+mod answers;
 mod attach;
+mod begun;
 mod cache_device;
 mod check;
 mod control;

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mezzanine_cached::{CachedStatistics, DeviceFailures, Latency, Served, Survival, VolumeStatistics};
+use mezzanine_cached::{
+    BlockCache, CachedStatistics, DeviceFailures, Latency, Served, Survival, VolumeStatistics,
+};
 use mezzanine_fragment::SizingTable;
 use serde::{Deserialize, Serialize};
 
 use super::page::PageReport;
+use super::served::CacheFacts;
 
 /// An attached cache, or volumes without one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -114,7 +117,7 @@ pub(super) struct FailureReport {
 }
 
 /// The name of what a cache survives, and why that is not a crash.
-pub(super) fn survives(survival: &Survival, unvouched: Option<&String>) -> (String, Option<String>) {
+fn survives(survival: &Survival, unvouched: Option<&String>) -> (String, Option<String>) {
     match survival {
         Survival::Crash => ("crash".to_owned(), None),
         Survival::OrderlyEnd => ("orderly_end".to_owned(), unvouched.cloned()),
@@ -159,17 +162,60 @@ impl From<&DeviceFailures> for FailureReport {
 }
 
 /// The latencies of requests, in the order of [`Served::ALL`].
-pub(super) fn latencies(statistics: &CachedStatistics) -> Vec<LatencyReport> {
+fn latencies(statistics: &CachedStatistics) -> Vec<LatencyReport> {
     statistics.latencies.iter().map(|(served, latency)| LatencyReport::of(*served, latency)).collect()
 }
 
 /// Everything that is counted, by name.
-pub(super) fn counters(statistics: &CachedStatistics) -> BTreeMap<String, u64> {
+fn counters(statistics: &CachedStatistics) -> BTreeMap<String, u64> {
     let all = statistics.engine.named().into_iter().chain(statistics.host.named());
     all.map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 impl CacheReport {
+    /// What is so now.
+    pub(super) fn of(cache: &BlockCache, facts: &CacheFacts, statistics: &CachedStatistics) -> Self {
+        let (geometry, slots) = (cache.engine().geometry(), cache.engine().slots_limit());
+        let config = geometry.config();
+        let (survives, why) = survives(&statistics.survival, facts.unvouched.as_ref());
+        let changes = statistics.engine.writes + statistics.engine.discards;
+        let waited = statistics.volumes.iter().map(|volume| volume.writes_waited).sum::<u64>();
+        Self {
+            path: facts.path.clone(),
+            cache_id: facts.cache_id.clone(),
+            epoch: facts.epoch,
+            cache_bytes: match geometry.slots() == slots {
+                true => config.cache_bytes,
+                false => geometry.end_of(slots),
+            },
+            cache_bytes_max: config.cache_bytes,
+            fragment_bytes: config.fragment_bytes,
+            memory_bytes: geometry.region_bytes() as u64,
+            health: statistics.health.name().to_owned(),
+            begins: facts.begins.clone(),
+            survives,
+            survives_no_crash: why,
+            writes_waiting: statistics.writes_waiting,
+            writes_waited_ratio: (changes > 0).then(|| waited as f64 / changes as f64),
+            write_mode: cache.write_mode().name().to_owned(),
+            write_budget: cache.engine().write_budget(),
+            write_budget_left: cache.engine().write_budget_left(),
+            yield_us: cache.engine().yield_us(),
+            admit_reads: cache.engine().admission().reads,
+            admit_writes: cache.engine().admission().writes,
+            population_workers: cache.population_workers(),
+            population_bytes_per_second: cache.population_rate(),
+            population_stage: statistics.stage + 1,
+            populations_queued: statistics.candidates,
+            hit_ratio: statistics.engine.hit_ratio(),
+            cache_bytes_written: statistics.engine.cache_bytes_written(),
+            counters: counters(statistics),
+            latencies: latencies(statistics),
+            cache_failures: statistics.failures.iter().map(Into::into).collect(),
+            sizing: cache.sizing_table(),
+        }
+    }
+
     pub(super) fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or_default()
     }

@@ -10,11 +10,12 @@ use mezzanine_fragment::format::Superblock;
 use mezzanine_report::facts;
 use serde::{Deserialize, Serialize};
 
+use super::answers::{done, seconds};
 use super::control::{Answer, Request};
 use super::devices;
 use super::page;
 use super::registry::find;
-use super::served::{Attachment, done, seconds};
+use super::served::Attachment;
 use super::verbs::{asked, time};
 use crate::failure::{Failure, chain};
 use crate::output;

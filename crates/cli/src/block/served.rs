@@ -9,19 +9,17 @@ use std::time::{Duration, Instant};
 
 use mezzanine_blockdev::nbd::Server;
 use mezzanine_cached::{BlockCache, CachedStatistics};
-use mezzanine_fragment::{Admission, WriteMode};
 use serde::{Deserialize, Serialize};
 
 use super::cache_device::CacheDevice;
-use super::check::Comparison;
-use super::control::{Answer, Request, Settings, next_request, parse, send};
+use super::control::{Request, next_request, parse, send};
 use super::ending::Ending;
 use super::local::Local;
 use super::metrics::{self, Metrics};
 use super::page::Pages;
 use super::prometheus;
 use super::report::{self, CacheReport, Report, VolumeReport};
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 use crate::nbd::Counts;
 use crate::output;
 
@@ -36,10 +34,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Attachment {
     pub(super) engine: Engine,
     /// At the end the volumes' own devices are to have everything.
-    drains: AtomicBool,
+    pub(super) drains: AtomicBool,
     pub(super) volumes: Vec<VolumeReport>,
     pub(super) server: RwLock<Option<Server>>,
-    local: Mutex<Local>,
+    pub(super) local: Mutex<Local>,
     /// The cache device, until the end has it.
     pub(super) device: Mutex<Option<CacheDevice>>,
     /// Held by who resizes the cache.
@@ -234,83 +232,10 @@ impl Attachment {
         }
     }
 
-    /// The last line of the answer. `heard` says at the end whether the end waits until that is sent.
-    fn answer(&self, request: Request, stream: &mut UnixStream, heard: &mut bool) -> Answer {
-        let mut progress = |what: &str, done: u64, total: u64| {
-            let _ = send(stream, &Answer::Progress { what: what.to_owned(), done, total });
-        };
-        let done = match request {
-            Request::Status => done(&self.report().0),
-            Request::Metrics => {
-                let (report, statistics) = self.report();
-                done(&prometheus::text(&report, statistics.as_ref()))
-            }
-            Request::Flush { within_seconds } => self.flush(within_seconds, &mut progress),
-            Request::Set(settings) => self.set(&settings),
-            Request::Resize { bytes, within_seconds } => self.resize(bytes, within_seconds, &mut progress),
-            Request::Compare => self.compare(&mut progress),
-            Request::Detach { within_seconds, disconnect, keep } => {
-                match self.may_end(within_seconds, disconnect) {
-                    Ok(within) => {
-                        // Whoever has asked first is heard first.
-                        if !self.ending.is_wanted() {
-                            self.drains.store(!keep, Ordering::SeqCst);
-                        }
-                        return self.ending.wait(within, progress);
-                    }
-                    Err(failure) => {
-                        *heard = false;
-                        Err(failure)
-                    }
-                }
-            }
-        };
-        done.unwrap_or_else(Answer::from)
-    }
-
     pub(super) fn report(&self) -> (Report, Option<CachedStatistics>) {
         let statistics = self.engine.fragments().map(|(cache, _)| cache.statistics());
-        let cache = self.engine.fragments().zip(statistics.as_ref()).map(|((cache, facts), statistics)| {
-            let (geometry, slots) = (cache.engine().geometry(), cache.engine().slots_limit());
-            let config = geometry.config();
-            let (survives, why) = report::survives(&statistics.survival, facts.unvouched.as_ref());
-            let changes = statistics.engine.writes + statistics.engine.discards;
-            let waited = statistics.volumes.iter().map(|volume| volume.writes_waited).sum::<u64>();
-            CacheReport {
-                path: facts.path.clone(),
-                cache_id: facts.cache_id.clone(),
-                epoch: facts.epoch,
-                cache_bytes: match geometry.slots() == slots {
-                    true => config.cache_bytes,
-                    false => geometry.end_of(slots),
-                },
-                cache_bytes_max: config.cache_bytes,
-                fragment_bytes: config.fragment_bytes,
-                memory_bytes: geometry.region_bytes() as u64,
-                health: statistics.health.name().to_owned(),
-                begins: facts.begins.clone(),
-                survives,
-                survives_no_crash: why,
-                writes_waiting: statistics.writes_waiting,
-                writes_waited_ratio: (changes > 0).then(|| waited as f64 / changes as f64),
-                write_mode: cache.write_mode().name().to_owned(),
-                write_budget: cache.engine().write_budget(),
-                write_budget_left: cache.engine().write_budget_left(),
-                yield_us: cache.engine().yield_us(),
-                admit_reads: cache.engine().admission().reads,
-                admit_writes: cache.engine().admission().writes,
-                population_workers: cache.population_workers(),
-                population_bytes_per_second: cache.population_rate(),
-                population_stage: statistics.stage + 1,
-                populations_queued: statistics.candidates,
-                hit_ratio: statistics.engine.hit_ratio(),
-                cache_bytes_written: statistics.engine.cache_bytes_written(),
-                counters: report::counters(statistics),
-                latencies: report::latencies(statistics),
-                cache_failures: statistics.failures.iter().map(Into::into).collect(),
-                sizing: cache.sizing_table(),
-            }
-        });
+        let cache = self.engine.fragments().zip(statistics.as_ref());
+        let cache = cache.map(|((cache, facts), statistics)| CacheReport::of(cache, facts, statistics));
         let report = Report {
             process: std::process::id(),
             seconds: self.begun.elapsed().as_secs_f64(),
@@ -338,112 +263,9 @@ impl Attachment {
         server.as_ref().map_or(0, Server::connections) as u64
     }
 
-    pub(super) fn cached(&self) -> Result<&BlockCache, Failure> {
-        match &self.engine {
-            Engine::Fragments(cache, _) => Ok(cache),
-            Engine::Nothing => Err(Failure::refused("the volumes", "they are served without a cache")
-                .next("attach them with their cache first")),
-            Engine::Pages(_) => Err(Failure::refused("the cache", "the page engine has nothing of the kind")
-                .next(
-                    "`mezz tier verify` checks its pages, when it is not attached; --mode is what can be set",
-                )),
-        }
-    }
-
     /// Whether the end brings everything to the volumes' own devices.
     pub(super) fn drains(&self) -> bool {
         self.drains.load(Ordering::SeqCst)
-    }
-
-    fn flush(
-        &self,
-        within_seconds: f64,
-        progress: &mut impl FnMut(&str, u64, u64),
-    ) -> Result<Answer, Failure> {
-        let within = seconds(within_seconds)?;
-        if let Some(pages) = self.engine.pages() {
-            pages.flush()?;
-            return done(&Flushed { copies_left: 0 });
-        }
-        let cache = self.cached()?;
-        cache.flush().map_err(|error| Failure::refused("flush", chain(&error)))?;
-        let drained = cache.drain(within, |left| {
-            progress("blocks to be copied", 0, left);
-            true
-        });
-        done(&Flushed { copies_left: drained.copies_left })
-    }
-
-    fn set(&self, settings: &Settings) -> Result<Answer, Failure> {
-        if let (Some(pages), Some(mode)) = (self.engine.pages(), &settings.mode) {
-            if *settings != (Settings { mode: Some(mode.clone()), ..Settings::default() }) {
-                return Err(Failure::usage("set", "the page engine has a mode, and no population or budget")
-                    .next("give --mode alone"));
-            }
-            let mode = super::create::mode(mode).map_err(|error| Failure::refused("mode", error))?;
-            pages.set_mode(mode)?;
-            return done(&self.report().0);
-        }
-        let cache = self.cached()?;
-        if settings.mode.is_some() {
-            return Err(Failure::refused("mode", "the fragment engine always writes through")
-                .next("give --write-mode, which says what becomes of copies in the cache"));
-        }
-        // All of it or nothing: what may be refused comes first.
-        let mode = settings.write_mode.as_deref().map(str::parse::<WriteMode>).transpose();
-        let mode = mode.map_err(|error| Failure::refused("write mode", error))?;
-        if let Some(bytes) = settings.write_budget {
-            cache
-                .engine()
-                .set_write_budget(bytes)
-                .map_err(|error| Failure::refused("write budget", error))?;
-        }
-        if let Some(mode) = mode {
-            cache.set_write_mode(mode);
-        }
-        if let Some(workers) = settings.population_workers {
-            cache.set_population_workers(workers);
-        }
-        if let Some(rate) = settings.population_bytes_per_second {
-            cache.set_population_rate(rate);
-        }
-        if let Some(microseconds) = settings.yield_us {
-            cache.engine().set_yield_us(microseconds);
-        }
-        let Admission { reads, writes } = cache.engine().admission();
-        cache.engine().set_admission(Admission {
-            reads: settings.admit_reads.unwrap_or(reads),
-            writes: settings.admit_writes.unwrap_or(writes),
-        });
-        done(&self.report().0)
-    }
-
-    fn compare(&self, progress: &mut impl FnMut(&str, u64, u64)) -> Result<Answer, Failure> {
-        let cache = self.cached()?;
-        let compared = cache.compare(|at, total| progress("bytes compared", at, total));
-        let compared = compared.map_err(|error| Failure::refused("comparison", chain(&error)))?;
-        done(&Comparison::of(&compared, &self.volumes))
-    }
-
-    fn may_end(&self, within_seconds: f64, disconnect: bool) -> Result<Duration, Failure> {
-        let within = seconds(within_seconds)?;
-        // Whoever ends it by looking first would disconnect who comes in between.
-        if !disconnect {
-            let server = self.server.read().unwrap_or_else(PoisonError::into_inner);
-            let clients = server.as_ref().map_or(0, Server::close_if_idle);
-            if clients > 0 {
-                return Err(Failure::refused("detach", format!("{clients} clients are connected"))
-                    .next("disconnect them first (nbd-client -d, umount), or give --disconnect"));
-            }
-        }
-        let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(failure) = if disconnect { Ok(()) } else { local.end_unused() } {
-            if let Some(server) = &*self.server.read().unwrap_or_else(PoisonError::into_inner) {
-                server.let_in_again();
-            }
-            return Err(failure);
-        }
-        Ok(within)
     }
 
     /// The cache device, for the end; nobody resizes the cache any more. None if somebody is in a write of
@@ -463,19 +285,4 @@ impl Attachment {
     pub(super) fn take_local(&self) -> Local {
         std::mem::take(&mut *self.local.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-pub(super) fn done(result: &impl Serialize) -> Result<Answer, Failure> {
-    let result = serde_json::to_value(result);
-    let result = result
-        .map_err(|error| Failure::refused("control socket", format!("no answer can be made: {error}")))?;
-    Ok(Answer::Done { result })
-}
-
-/// A time that a request gives.
-pub(super) fn seconds(seconds: f64) -> Result<Duration, Failure> {
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|time| *time <= Duration::from_secs(86_400))
-        .ok_or_else(|| Failure::refused("within", format!("{seconds} s are no time from 0 s to a day")))
 }

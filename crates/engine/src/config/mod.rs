@@ -64,6 +64,10 @@ pub struct TierConfig {
     /// Most pages of a group that get a second chance; the paper allows all but one, half is the
     /// default, because 63 of 64 survivors would mean a write amplification of 64.
     pub survivors_max: u32,
+    /// `face-gsc`: pages of a group that were not referenced get a second chance as well, as many as frames
+    /// of the group were freed by overwrites, and with the referenced ones `survivors_max` at most. The
+    /// paper has them leave, which is the default.
+    pub keeps_unreferenced: bool,
     /// Frames staged out between two syncs of the disk.
     pub band_frames: u64,
     /// Frames staged out ahead of need while the disk is idle; the busier it is, the fewer.
@@ -125,6 +129,7 @@ impl TierConfig {
             admission: Admission::Both,
             sync_mode: SyncMode::Durable,
             survivors_max: group_pages / 2,
+            keeps_unreferenced: false,
             band_frames: (frames / 16).max(u64::from(group_pages)),
             ahead_frames: frames / 16,
             frames_max: frames,

@@ -322,6 +322,8 @@ impl Superblock {
         visitor.field(1328, &mut self.drained_epoch);
         // Zero in versions 2 and 3, whose layout that is.
         visitor.field(1332, &mut segments);
+        // Zero in tiers of earlier builds, which do not look at it: it says nothing of what lies on flash.
+        visitor.flag(1360, &mut config.keeps_unreferenced);
         config.zones = (zone_bytes != 0).then_some(TierZones { zone_bytes, capacity_bytes });
         config.policy.dirty_percent = dirty_percent.checked_sub(1);
         config.segments =

@@ -18,6 +18,8 @@ pub(crate) mod batch;
 
 pub(crate) mod pages;
 
+pub(crate) mod survivors;
+
 pub(crate) mod refused;
 
 pub(crate) mod unreadable;
@@ -129,16 +131,11 @@ impl Tier {
 
     fn must_read(&self, position: Position, head: &GroupHead) -> bool {
         let directory = self.directory();
-        Position::each(self.pages_of(position, head)).any(|page| {
+        let itself = Position::each(self.pages_of(position, head)).any(|page| {
             let state = directory.state(self.entry_of(page));
             needs_disk(state) || self.survives(state) || is_lost(state)
-        })
-    }
-
-    /// Whether a page in this state is to get a second chance at the front.
-    pub(crate) fn survives(&self, state: u32) -> bool {
-        let gsc = self.geometry.config().design == Design::FaceGsc;
-        gsc && state & VALID != 0 && state & REFERENCED != 0 && !is_lost(state)
+        });
+        itself || self.keeps_unreferenced() && !self.survivors_of(position, head).pages.is_empty()
     }
 
     /// Whether groups at the front are read whole.
@@ -210,7 +207,9 @@ impl Tier {
         list: &mut Vec<BatchPage>,
     ) -> Result<(), Unread> {
         self.carry_lost_of(group, head)?;
-        let survivors = self.choose_survivors(group, head);
+        let survivors = self.survivors_of(group, head);
+        self.control().counters.second_chances_refused.count(survivors.refused);
+        let survivors = survivors.pages;
         planted::outside("front read: survivors chosen");
         let records = if survivors.is_empty() { Vec::new() } else { self.batch_records(group, head) };
         let read_from = self.control().batch.position();
@@ -268,29 +267,6 @@ impl Tier {
             Position::each(group..self.page_position(group, 0))
                 .for_each(|position| self.note_bad(self.entry_of(position).frame_in_queue()));
         }
-    }
-
-    /// Referenced pages of the group, at most as many as may survive. If there are more, those at the
-    /// very front go, as in the paper (section 4.3, "Group second chance").
-    ///
-    /// Groups are listed twice if a page of theirs had to be read again, alone. What got its second chance in
-    /// the first pass is linked elsewhere by the second, which may choose as many again: so at most twice
-    /// as many survive, where a read has failed, and each page once. It costs writes and no more: a second
-    /// chance never takes the room that a group for the front needs ([`Reserve::StageOut`]), so the front
-    /// moves on as ever.
-    fn choose_survivors(&self, group: Position, head: &GroupHead) -> Vec<Position> {
-        let config = self.geometry.config();
-        if config.design != Design::FaceGsc {
-            return Vec::new();
-        }
-        let directory = self.directory();
-        let mut referenced: Vec<Position> = Position::each(self.pages_of(group, head))
-            .filter(|&position| self.survives(directory.state(self.entry_of(position))))
-            .collect();
-        let excess = referenced.len().saturating_sub(config.survivors_max as usize);
-        self.control().counters.second_chances_refused.count(excess as u64);
-        referenced.drain(..excess);
-        referenced
     }
 
     /// Appends a page of one of the batch's groups at the rear again; false if it must leave after all.

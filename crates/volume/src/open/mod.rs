@@ -199,6 +199,7 @@ fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Super
         remembered_pages: config.tier.remembered_pages,
         sync_mode: config.tier.sync_mode,
         survivors_max: config.tier.survivors_max.min(found.config.group_pages - 1),
+        keeps_unreferenced: config.tier.keeps_unreferenced,
         ..found.config.clone()
     };
     let was_clean = provably_clean(&found.config);

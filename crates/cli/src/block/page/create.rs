@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use mezzanine_device::FileDevice;
-use mezzanine_engine::{Design, Geometry, SyncMode, TierConfig};
+use mezzanine_engine::{Geometry, SyncMode, TierConfig};
 use mezzanine_report::facts;
-use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
+use mezzanine_volume::{BlockDevice, Volume, VolumeConfig, VolumeErrorKind};
 use serde::Serialize;
 
-use super::super::create::{CreateArgs, refuse_contents};
+use super::super::create::{CreateArgs, CreatedVolume, or_removed, refuse_contents};
 use super::super::devices;
-use super::{Pages, flash};
+use super::{CacheFacts, Pages, flash};
 use crate::failure::{Failure, chain};
 use crate::output;
 use crate::size::Size;
@@ -18,21 +18,10 @@ use crate::tier::new_flash;
 
 #[derive(Serialize)]
 struct Created {
-    cache: String,
-    engine: &'static str,
-    mode: &'static str,
-    cache_bytes: u64,
-    page_bytes: u32,
-    frames: u64,
+    #[serde(flatten)]
+    cache: CacheFacts,
     memory_bytes: u64,
     volumes: Vec<CreatedVolume>,
-}
-
-#[derive(Serialize)]
-struct CreatedVolume {
-    name: String,
-    backing: String,
-    bytes: u64,
 }
 
 /// Makes the tier in `bytes` of the cache device, and has it and the volumes know each other.
@@ -61,28 +50,14 @@ pub(in super::super) fn create(
         let device = made(&args.cache, &geometry)?;
         let done = format(args, &device, &volume);
         drop((device, held));
-        if let Err(failure) = done.and_then(|()| know(args)) {
-            if let Err(error) = std::fs::remove_file(&args.cache) {
-                output::note(&format!("{}: cannot be removed: {error}", args.cache.display()));
-            }
-            return Err(failure);
-        }
+        or_removed(&args.cache, done.and_then(|()| know(args)))?;
     }
     let volumes = args.backing.iter().map(|one| {
         let bytes = devices::backing(&one.path).map(|device| mezzanine_device::Device::len(&*device));
-        bytes.map(|bytes| CreatedVolume {
-            name: one.name.clone(),
-            backing: one.path.display().to_string(),
-            bytes,
-        })
+        bytes.map(|bytes| CreatedVolume::new(one, bytes, None))
     });
     let created = Created {
-        cache: args.cache.display().to_string(),
-        engine: "page",
-        mode: mode.name(),
-        cache_bytes: geometry.flash_bytes(),
-        page_bytes: config.page_size,
-        frames: config.frames,
+        cache: CacheFacts::new(args.cache.display().to_string(), &config, &geometry),
         memory_bytes,
         volumes: volumes.collect::<Result<_, _>>()?,
     };
@@ -102,8 +77,8 @@ fn configure(args: &CreateArgs, mode: SyncMode, bytes: u64) -> Result<(TierConfi
         let reason = format!("a cache of pages of {size} needs more than {}", Size(bytes));
         return Err(usage(reason).next(format!("give it at least {}KiB", least.div_ceil(1024))));
     }
-    let config =
-        TierConfig { sync_mode: mode, ..TierConfig::for_flash_bytes_of(Design::FaceGsc, page, bytes) };
+    let fitted = BlockDevice::policy(&TierConfig::for_flash_bytes(page, bytes));
+    let config = TierConfig { sync_mode: mode, ..fitted };
     let geometry = config.geometry();
     let geometry =
         geometry.map_err(|error| usage(format!("no cache can be made of {}: {error}", Size(bytes))))?;
@@ -134,7 +109,7 @@ fn know(args: &CreateArgs) -> Result<(), Failure> {
 
 impl Created {
     fn text(&self) -> String {
-        let safe = match self.mode {
+        let safe = match self.cache.mode {
             "durable" => {
                 "durable: a flush is answered when the cache device has it, and the volumes need that from then on"
             }
@@ -143,15 +118,12 @@ impl Created {
             }
         };
         let mut lines = vec![
-            ("cache", format!("{}, {}, page engine", self.cache, Size(self.cache_bytes))),
+            ("cache", self.cache.line()),
             ("mode", safe.to_owned()),
-            ("pages", format!("{} frames of {} KiB", self.frames, self.page_bytes >> 10)),
+            ("pages", format!("{} frames of {} KiB", self.cache.frames, self.cache.page_bytes >> 10)),
             ("memory needed", Size(self.memory_bytes).to_string()),
         ];
-        lines.extend(self.volumes.iter().map(|volume| {
-            let CreatedVolume { name, backing, bytes } = volume;
-            ("volume", format!("{name}: {backing}, {}", Size(*bytes)))
-        }));
+        lines.extend(self.volumes.iter().map(CreatedVolume::line));
         facts(&lines)
     }
 }

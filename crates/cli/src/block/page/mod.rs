@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use mezzanine_blockdev::nbd::Export;
 use mezzanine_device::{Device as _, DirectIo, FileDevice, OpenOptions};
-use mezzanine_engine::SyncMode;
 use mezzanine_engine::format::{ClusterName, FormatError, Superblock, read_superblock};
+use mezzanine_engine::{Geometry, SyncMode, TierConfig};
 use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
     AttachOptions, BlockDevice, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile, VolumeState,
 };
+use serde::Serialize;
 
 use super::devices::{self, Named};
 use super::served::PagesDetached;
@@ -43,6 +44,35 @@ pub(super) struct Pages {
     flash_bytes: u64,
     /// With what it began, for people.
     begins: String,
+}
+
+/// What does not change of a cache device, whether it is new or at rest.
+#[derive(Serialize)]
+struct CacheFacts {
+    cache: String,
+    engine: &'static str,
+    mode: &'static str,
+    cache_bytes: u64,
+    page_bytes: u32,
+    frames: u64,
+}
+
+impl CacheFacts {
+    fn new(cache: String, config: &TierConfig, geometry: &Geometry) -> Self {
+        Self {
+            cache,
+            engine: "page",
+            mode: config.sync_mode.name(),
+            cache_bytes: geometry.flash_bytes(),
+            page_bytes: config.page_size,
+            frames: config.frames,
+        }
+    }
+
+    /// As people read it.
+    fn line(&self) -> String {
+        format!("{}, {}, page engine", self.cache, Size(self.cache_bytes))
+    }
 }
 
 struct Reader<'d>(&'d FileDevice);
@@ -133,7 +163,7 @@ impl Pages {
         )?;
         let volume = Volume::open_as_found(Arc::new(device), |found| VolumeConfig {
             workers: WORKERS,
-            ..VolumeConfig::new(found.clone())
+            ..VolumeConfig::new(BlockDevice::policy(found))
         });
         let volume = volume.map_err(|error| refused(path.display(), &error))?;
         let volumes = named.iter().map(|named| attach(&volume, named)).collect::<Result<Vec<_>, _>>()?;

@@ -7,6 +7,7 @@ use mezzanine_report::facts;
 use mezzanine_volume::known_files;
 use serde::Serialize;
 
+use super::CacheFacts;
 use crate::failure::Failure;
 use crate::output;
 use crate::size::Size;
@@ -14,12 +15,8 @@ use crate::tier::Flash;
 
 #[derive(Serialize)]
 struct AtRest {
-    cache: String,
-    engine: &'static str,
-    mode: &'static str,
-    cache_bytes: u64,
-    page_bytes: u32,
-    frames: u64,
+    #[serde(flatten)]
+    cache: CacheFacts,
     epoch: u32,
     /// It was attached and did not come to an orderly end.
     in_use: bool,
@@ -42,14 +39,8 @@ pub(in super::super) fn at_rest(path: &Path, json: bool) -> Result<(), Failure> 
     let bar = output::spinner("reading the cache device");
     let recovered = flash.recover(&superblock, &geometry)?;
     bar.finish_and_clear();
-    let config = &superblock.config;
     let found = AtRest {
-        cache: flash.name.clone(),
-        engine: "page",
-        mode: config.sync_mode.name(),
-        cache_bytes: geometry.flash_bytes(),
-        page_bytes: config.page_size,
-        frames: config.frames,
+        cache: CacheFacts::new(flash.name.clone(), &superblock.config, &geometry),
         epoch: superblock.epoch,
         in_use: superblock.state == TierState::Open,
         pages: recovered.report.valid,
@@ -71,25 +62,16 @@ pub(in super::super) fn at_rest(path: &Path, json: bool) -> Result<(), Failure> 
 
 impl AtRest {
     fn text(&self) -> String {
-        let newer = Size(self.pages_newer * u64::from(self.page_bytes));
+        let newer = Size(self.pages_newer * u64::from(self.cache.page_bytes));
         let how = if self.in_use { "not detached" } else { "detached" };
         facts(&[
-            (
-                "cache",
-                format!(
-                    "{}, {}, page engine, mode {} (epoch {})",
-                    self.cache,
-                    Size(self.cache_bytes),
-                    self.mode,
-                    self.epoch
-                ),
-            ),
+            ("cache", format!("{}, mode {} (epoch {})", self.cache.line(), self.cache.mode, self.epoch)),
             ("state", how.to_owned()),
             (
                 "pages",
                 format!(
                     "{} of {}; {} of them ({newer}) are here alone",
-                    self.pages, self.frames, self.pages_newer
+                    self.pages, self.cache.frames, self.pages_newer
                 ),
             ),
             ("volumes", self.volumes.join(", ")),

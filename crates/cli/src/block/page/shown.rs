@@ -137,6 +137,15 @@ pub(in super::super) fn text(page: &PageReport) -> String {
                 count("disk_flushes")
             ),
         ),
+        (
+            "leaving",
+            format!(
+                "{} pages have left the cache; {} got a second chance; {} writes waited for room",
+                count("tier_left_clean"),
+                count("tier_second_chances"),
+                count("tier_stalls")
+            ),
+        ),
         ("written to the cache device", Size(page.counter("flash_bytes_written")).to_string()),
     ];
     if page.pages_lost > 0 {

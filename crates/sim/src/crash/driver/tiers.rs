@@ -39,6 +39,7 @@ impl Wanted<'_> {
         draw_policy(&mut tier, self.sync_modes, self.focus, random);
         draw_in_place(&mut tier, self.focus, seed);
         draw_second_touch(&mut tier, seed);
+        draw_unreferenced(&mut tier, seed);
         (tier.ahead_frames, tier.frames_max) = (0, 0);
         tier.frames = random.magnitude(64);
         // From there on the least number that the configuration can have, so that the queue comes round
@@ -91,6 +92,12 @@ fn draw_second_touch(tier: &mut TierConfig, seed: u64) {
     tier.returning_only = random.chance(1, 6);
     tier.remembered_pages = *random.pick(&[Some(1), Some(40), None]);
     tier.remembered_pages = tier.remembered_pages.filter(|_| tier.returning_only);
+}
+
+/// In one world of six pages that were not referenced get second chances as well. From numbers of its own, as
+/// above.
+fn draw_unreferenced(tier: &mut TierConfig, seed: u64) {
+    tier.keeps_unreferenced = Random::new(seed ^ 0x756e_7265_665f_6b70).chance(1, 6);
 }
 
 /// A design like the one that the tier has: by number, so that no other draw depends on which kind it is.
@@ -222,5 +229,6 @@ pub(crate) fn dimensions(tier: &TierConfig) -> String {
     let TierConfig { page_size, frames, group_pages, staging_groups, band_frames, .. } = tier;
     let TierConfig { segment_frames, survivors_max, .. } = tier;
     let queue = format!("page {page_size}, {frames} frames, group {group_pages}, staging {staging_groups}");
-    format!("{queue}, band {band_frames}, segment {segment_frames}, survivors {survivors_max}")
+    let kept = if tier.keeps_unreferenced { " and unreferenced" } else { "" };
+    format!("{queue}, band {band_frames}, segment {segment_frames}, survivors {survivors_max}{kept}")
 }

@@ -307,7 +307,15 @@ impl Between for Pages<'_> {
     fn reasons(&self) -> Vec<(&'static str, u64)> {
         let tells = |name: &str| {
             name.starts_with("dropped_")
-                || ["stalls", "second_chances", "left_invalid", "left_clean", "disk_writes"].contains(&name)
+                || [
+                    "stalls",
+                    "second_chances",
+                    "second_chances_refused",
+                    "left_invalid",
+                    "left_clean",
+                    "disk_writes",
+                ]
+                .contains(&name)
         };
         let mut counted = self.tier.statistics().named();
         counted.retain(|&(name, count)| count > 0 && tells(name));

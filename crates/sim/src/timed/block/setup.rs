@@ -278,7 +278,7 @@ impl BlockSetup {
             return Err(Refusal::new("cache_bytes", reason, format!("use {least} bytes or more")));
         }
         let fitted = TierConfig::for_flash_bytes_of(Design::FaceGsc, page, self.cache_bytes);
-        let config = TierConfig { sync_mode, ..fitted };
+        let config = TierConfig { sync_mode, ..mezzanine_volume::BlockDevice::policy(&fitted) };
         config.geometry().map_err(|error| {
             Refusal::new("cache_bytes", format!("no tier can be made of it: {error}"), "use a larger one")
         })

@@ -72,12 +72,13 @@ fn only_writing_back_does_more_writes_than_the_backing_device_can() {
     let through = run_blocks(&with_writes(BlockCache::Pages { is_durable: false })).unwrap();
     let last = through.last(0.5).iops;
     // Not all of the volume is on flash then, and reads wait behind writes.
-    assert!((0.8 * bound..=1.02 * bound).contains(&last), "{last} of {bound}");
+    assert!((0.85 * bound..=1.02 * bound).contains(&last), "{last} of {bound}");
     let back = run_blocks(&with_writes(BlockCache::Pages { is_durable: true })).unwrap();
     let last = back.last(0.5);
-    assert!(last.iops > 4.0 * bound, "{last:?}");
+    // By the paper's rule it was 4.4 times the bound: pages left a cache with room for all of them.
+    assert!(last.iops > 10.0 * bound, "{last:?}");
     // What leaves the queue is written home, once for many writes of it.
-    assert!(back.whole.backing_written_mib < 0.2 * back.whole.followed_mib, "{:?}", back.whole);
+    assert!(back.whole.backing_written_mib < 0.06 * back.whole.followed_mib, "{:?}", back.whole);
 }
 
 /// A run with some of the fragment cache's options beside one without.
