@@ -655,7 +655,7 @@ mod tests {
             assert!(host.work().is_empty());
         }
         let [second, first] = [151, 152].map(|block| format!("read cache {}", host_place(block)));
-        assert_eq!(host.read(2, 1), [first.clone()]);
+        assert_eq!(host.read(2, 1), std::slice::from_ref(&first));
         host.write(3000, 1);
         assert_eq!(host.work(), [first, "write backing 2".to_owned()]);
         host.write(3002, 1);
