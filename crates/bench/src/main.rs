@@ -4,6 +4,7 @@
 
 mod drive;
 mod engine;
+mod fragment;
 mod host;
 mod memory;
 mod policy;
@@ -72,6 +73,14 @@ enum Bench {
     },
     /// Memory per frame at several tier sizes: computed, not measured.
     Memory,
+    /// The fragment cache: a read hit beside the device, and memory for each fragment, which is computed.
+    Fragment,
+    /// Read hits of the fragment cache on one thread, a fixed number: for a counter of instructions.
+    FragmentCounted {
+        /// How many.
+        #[arg(long, default_value_t = 20_000)]
+        count: u64,
+    },
     /// Recovery of a tier against reading all of it.
     Recovery {
         /// Size of the tier in GiB (the file is sparse).
@@ -124,6 +133,8 @@ impl Bench {
             | Self::Processes { .. }
             | Self::SecondProcess(_)
             | Self::Policy
+            | Self::Fragment
+            | Self::FragmentCounted { .. }
             | Self::Drive { .. }
             | Self::Memory => None,
         }
@@ -149,6 +160,8 @@ fn main() -> ExitCode {
         Bench::Policy => policy::run(scale),
         Bench::Drive { gigabytes } => drive::run(scale, gigabytes),
         Bench::Memory => Ok(memory::run()),
+        Bench::Fragment => fragment::run(scale),
+        Bench::FragmentCounted { count } => fragment::counted(*count),
         Bench::Recovery { gib, directory } => recovery::run(scale, *gib, directory),
         Bench::Scale { gib, measured_gib, drops, directory } => {
             scale::run(scale, gib, *measured_gib, *drops, directory)
@@ -174,6 +187,7 @@ fn all(scale: report::Scale, directory: &Path) -> report::Outcome {
     rows.extend(policy::run(scale)?);
     rows.extend(drive::run(scale, &[scale.pick(16, 1)])?);
     rows.extend(memory::run());
+    rows.extend(fragment::run(scale)?);
     rows.extend(recovery::run(scale, GIB, directory)?);
     let sizes: &[u64] = if scale == report::Scale::Full { &[1, 8, 128, 1024, 4096] } else { &[1] };
     rows.extend(scale::run(scale, sizes, scale.pick(128, 1), scale.pick(10_000, 10), directory)?);

@@ -27,7 +27,8 @@ pub(super) const EXAMPLES: &str = "Examples:
 
 A device is a model of `mezz device list`, or LATENCY:DEPTH or LATENCY:DEPTH:RATE: microseconds of an operation, operations at a time, and MB/s of \
 its bytes. Caches: none (all on the backing device), all-flash (all on the cache device), sce (the fragment cache that ships), and models of its \
-rivals, all of them write-through: flashcache-fifo, flashcache-lru, enhanceio, bcache, dm-cache. Data have no contents, maps are real; \
+rivals, write-through: flashcache-fifo, flashcache-lru, enhanceio, bcache, dm-cache; written back: flashcache-fifo-back, flashcache-lru-back, \
+enhanceio-back, bcache-back. Data have no contents, maps are real; \
 docs/simulator.md says what is modelled and what not.";
 
 #[derive(Debug, Args)]

@@ -20,7 +20,8 @@ use super::super::runs::Bed;
 use crate::experiment::threads::each;
 use crate::timed::Refusal;
 use crate::timed::block::{
-    BlockCache, BlockDevice, BlockInterval, BlockLoad, BlockOutcome, BlockSetup, Order, SceSetup, run_blocks,
+    BlockCache, BlockDevice, BlockInterval, BlockLoad, BlockOutcome, BlockSetup, Order, SceSetup, Writes,
+    run_blocks,
 };
 
 /// What is calibrated.
@@ -67,7 +68,7 @@ pub(in crate::experiment) struct BlockPoint {
 
 pub(super) const SCE: BlockCache = BlockCache::Sce(SceSetup::PUBLISHED);
 /// Drivers had their defaults (section 4.1), and flashcache's is FIFO.
-pub(super) const FLASHCACHE: BlockCache = BlockCache::Flashcache(Order::Fifo);
+pub(super) const FLASHCACHE: BlockCache = BlockCache::Flashcache(Order::Fifo, Writes::Through);
 
 impl BlockPoint {
     pub(super) const fn large(cache: BlockCache) -> Self {

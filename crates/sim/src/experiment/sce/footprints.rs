@@ -6,7 +6,7 @@ use mezzanine_fragment::{Config, MemoryUse};
 use super::super::answers::Answers;
 use super::super::published::Source;
 use super::super::verdict::{Ours, Part};
-use crate::timed::block::{BlockCache, Order, map_bytes};
+use crate::timed::block::{BlockCache, Order, Writes, map_bytes};
 
 const MIB: f64 = (1 << 20) as f64;
 const GIB: f64 = (1 << 30) as f64;
@@ -37,8 +37,8 @@ pub(in crate::experiment) fn memory_model(_: &Source, answers: &mut Answers) {
     set(answers, "descriptors-16tib", large.descriptors as f64 / MIB);
     set(answers, "all-1pib", map(256 * TIB_BYTES, 1024 * TIB_BYTES) / GIB);
     let of = |cache| map_bytes(cache, 2 * TIB_BYTES).expect("rivals have maps") as f64 / ours;
-    set(answers, "flashcache-2tib", of(BlockCache::Flashcache(Order::Fifo)));
-    set(answers, "enhanceio-2tib", of(BlockCache::EnhanceIo));
+    set(answers, "flashcache-2tib", of(BlockCache::Flashcache(Order::Fifo, Writes::Through)));
+    set(answers, "enhanceio-2tib", of(BlockCache::EnhanceIo(Writes::Through)));
 }
 
 /// The memory of a rival over all that the fragment cache takes, 1 TiB.
@@ -48,9 +48,9 @@ pub(super) fn over_sce(cache: BlockCache) -> f64 {
 }
 
 pub(in crate::experiment) fn figure_13(_: &Source, answers: &mut Answers) {
-    let flashcache = over_sce(BlockCache::Flashcache(Order::Fifo));
-    let enhanceio = over_sce(BlockCache::EnhanceIo);
-    let bcache = over_sce(BlockCache::Bcache);
+    let flashcache = over_sce(BlockCache::Flashcache(Order::Fifo, Writes::Through));
+    let enhanceio = over_sce(BlockCache::EnhanceIo(Writes::Through));
+    let bcache = over_sce(BlockCache::Bcache(Writes::Through));
     answers.set("flashcache", Ours::Value(flashcache));
     answers.set("enhanceio", Ours::Value(enhanceio));
     let said = format!("bcache takes {bcache:.2} of what SCE takes");

@@ -4,10 +4,17 @@ use super::super::answers::Answers;
 use super::super::verdict::{Ours, Part};
 use super::bed::{BlockPoint, BlockRuns, FLASHCACHE, SCE};
 use super::eight_hours::{RAMPED, when};
-use crate::timed::block::{BlockCache, BlockInterval, SceSetup};
+use crate::timed::block::{BlockCache, BlockInterval, Order, SceSetup, Writes};
 
 /// flashcache, bcache, EnhanceIO: the order of the paper's tables.
-const RIVALS: [BlockCache; 3] = [FLASHCACHE, BlockCache::Bcache, BlockCache::EnhanceIo];
+const RIVALS: [BlockCache; 3] =
+    [FLASHCACHE, BlockCache::Bcache(Writes::Through), BlockCache::EnhanceIo(Writes::Through)];
+/// The same, written back.
+const WRITTEN_BACK: [BlockCache; 3] = [
+    BlockCache::Flashcache(Order::Fifo, Writes::Back),
+    BlockCache::Bcache(Writes::Back),
+    BlockCache::EnhanceIo(Writes::Back),
+];
 const OF_SCE: BlockPoint = BlockPoint::small(SCE);
 const OF_FLASHCACHE: BlockPoint = BlockPoint::small(FLASHCACHE);
 const NOTHING: BlockPoint = BlockPoint::large(BlockCache::Nothing);
@@ -35,6 +42,10 @@ pub(in crate::experiment) fn figure_9_points() -> Vec<BlockPoint> {
     all().into_iter().chain([NOTHING, ALL_FLASH, BlockPoint::large(FLASHCACHE)]).collect()
 }
 
+pub(in crate::experiment) fn figure_10_points() -> Vec<BlockPoint> {
+    all().into_iter().chain(WRITTEN_BACK.map(BlockPoint::small)).collect()
+}
+
 pub(in crate::experiment) fn figure_11_points() -> Vec<BlockPoint> {
     vec![OF_SCE, AROUND, SMALL_FRAGMENTS, LARGE_FRAGMENTS]
 }
@@ -54,8 +65,8 @@ pub(in crate::experiment) fn figure_8(runs: &BlockRuns, answers: &mut Answers) {
     };
     answers.set("sce", ratio(SCE));
     answers.set("flashcache", ratio(FLASHCACHE));
-    answers.set("enhanceio", ratio(BlockCache::EnhanceIo));
-    answers.set("bcache", ratio(BlockCache::Bcache));
+    answers.set("enhanceio", ratio(BlockCache::EnhanceIo(Writes::Through)));
+    answers.set("bcache", ratio(BlockCache::Bcache(Writes::Through)));
 }
 
 pub(in crate::experiment) fn figure_9(runs: &BlockRuns, answers: &mut Answers) {
@@ -71,6 +82,27 @@ pub(in crate::experiment) fn figure_9(runs: &BlockRuns, answers: &mut Answers) {
     answers.set("response", Ours::Value(sce.transaction_ms / runs.last_hour(ALL_FLASH).transaction_ms));
     let large = runs.last_hour(BlockPoint::large(FLASHCACHE)).transaction_ms;
     answers.set("response-flashcache", Ours::Value(small(FLASHCACHE).transaction_ms / large));
+}
+
+pub(in crate::experiment) fn figure_10(runs: &BlockRuns, answers: &mut Answers) {
+    let small = |cache| runs.last_hour(BlockPoint::small(cache));
+    let (through, back) = (RIVALS.map(small), WRITTEN_BACK.map(small));
+    let gain = |rival: usize| back[rival].transactions_per_second / through[rival].transactions_per_second;
+    answers.set("gains", Ours::Row([0, 1, 2].map(gain).to_vec()));
+    let best = back.iter().map(|last| last.transactions_per_second).fold(0.0, f64::max);
+    answers.set("sce", Ours::Value(small(SCE).transactions_per_second / best));
+    let hits = |rival: usize, is_higher: bool| {
+        let [then, now] = [&through, &back].map(|last| last[rival].read_hit_percent);
+        let said = format!("{}: {then:.1} % through, {now:.1} % back", RIVALS[rival].name());
+        Part { said, holds: (now > then) == is_higher }
+    };
+    answers.set("hits", Ours::Shape(vec![hits(0, true), hits(1, false), hits(2, true)]));
+    let response = |rival: usize| {
+        let [then, now] = [&through, &back].map(|last| last[rival].transaction_ms);
+        let said = format!("{}: {then:.0} ms through, {now:.0} ms back", RIVALS[rival].name());
+        Part { said, holds: now < then }
+    };
+    answers.set("response", Ours::Shape([0, 1, 2].map(response).to_vec()));
 }
 
 pub(in crate::experiment) fn figure_11(runs: &BlockRuns, answers: &mut Answers) {
@@ -105,7 +137,7 @@ pub(in crate::experiment) fn figure_12(runs: &BlockRuns, answers: &mut Answers) 
         Ours::Value(written(runs, of(SCE)) / written(runs, of(cache)))
     };
     answers.set("200gib", over(BlockPoint::large, FLASHCACHE));
-    answers.set("30gib", over(BlockPoint::small, BlockCache::Bcache));
+    answers.set("30gib", over(BlockPoint::small, BlockCache::Bcache(Writes::Through)));
     let part = |point: BlockPoint| {
         let (small, large) = (written(runs, point), written(runs, BlockPoint::large(point.cache)));
         let said = format!("{}: {small:.0} KiB with 30 GiB, {large:.0} with 200", point.cache.name());

@@ -4,6 +4,7 @@
 mod bed;
 
 mod footprints;
+mod micro;
 
 mod eight_hours;
 mod four_hours;
@@ -16,7 +17,8 @@ pub(super) use eight_hours::{
 };
 pub(super) use footprints::{figure_13, memory_model};
 pub(super) use four_hours::{
-    figure_8, figure_8_points, figure_9, figure_9_points, figure_11, figure_11_points, figure_12,
-    figure_12_points,
+    figure_8, figure_8_points, figure_9, figure_9_points, figure_10, figure_10_points, figure_11,
+    figure_11_points, figure_12, figure_12_points,
 };
+pub(super) use micro::figure_1;
 pub(super) use race::race;

@@ -7,7 +7,7 @@
 use super::super::answers::Answers;
 use super::super::published::Source;
 use super::super::verdict::{Ours, Part};
-use crate::timed::block::{BlockCache, BlockOutcome, BlockSetup, SceSetup, run_blocks};
+use crate::timed::block::{BlockCache, BlockOutcome, BlockSetup, SceSetup, Writes, run_blocks};
 
 /// 1 s / 20,812, the rate of dm-cache at its end, in microseconds.
 const GUEST_US: f64 = 1e6 / 20_812.0;
@@ -40,7 +40,7 @@ pub(in crate::experiment) fn race(_: &Source, answers: &mut Answers) {
     let nothing = run(BlockCache::Nothing, 0.0).whole.iops;
     let warm_up = BlockCache::Sce(SceSetup::WARM_UP);
     let [dm_cache, bcache, sce] =
-        [BlockCache::DmCache, BlockCache::Bcache, warm_up].map(|cache| run(cache, 0.0));
+        [BlockCache::DmCache, BlockCache::Bcache(Writes::Through), warm_up].map(|cache| run(cache, 0.0));
     answers.set("dm-cache", shares(&dm_cache, 4));
     answers.set("bcache", shares(&bcache, 6));
     let first = |outcome: &BlockOutcome| outcome.series[0].iops;
@@ -60,7 +60,10 @@ pub(in crate::experiment) fn race(_: &Source, answers: &mut Answers) {
         let setup = BlockSetup { seconds: 240.0, ..setup(cache, 0.3) };
         run_blocks(&setup).expect("the race can be run").last(0.25).iops / bound
     };
-    answers.set("writes", Ours::Row([BlockCache::DmCache, BlockCache::Bcache].map(mixed).to_vec()));
+    answers.set(
+        "writes",
+        Ours::Row([BlockCache::DmCache, BlockCache::Bcache(Writes::Through)].map(mixed).to_vec()),
+    );
     answers.set("goal-writes", Ours::Value(mixed(warm_up)));
     answers.set("goal", Ours::Value(seconds_until(warm_up, 0.9)));
 }
@@ -75,7 +78,7 @@ mod tests {
         let warm_up = seconds_until(BlockCache::Sce(SceSetup::WARM_UP), 0.9);
         let published = seconds_until(BlockCache::Sce(SceSetup::PUBLISHED), 0.9);
         assert!(warm_up <= published && published <= 10.0, "{warm_up} s; stages as published: {published} s");
-        for rival in [BlockCache::DmCache, BlockCache::Bcache] {
+        for rival in [BlockCache::DmCache, BlockCache::Bcache(Writes::Through)] {
             let seconds = seconds_until(rival, 0.9);
             assert!(seconds > 10.0, "{}: {seconds} s", rival.name());
         }

@@ -20,6 +20,7 @@ mod sce;
 mod world;
 
 mod outcome;
+mod passes;
 mod sizing;
 
 #[cfg(test)]
@@ -29,7 +30,8 @@ pub use between::Device;
 pub use rivals::map_bytes;
 
 pub use outcome::{BlockInterval, BlockOutcome};
-pub use setup::{BlockCache, BlockSetup, Order, SceSetup};
+pub use passes::{Traffic, run_passes};
+pub use setup::{BlockCache, BlockSetup, Order, SceSetup, Writes};
 pub use sizing::{SizedRow, SizingOutcome, run_sizing};
 pub use source::BlockLoad;
 pub use station::{BlockDevice, Stalls};

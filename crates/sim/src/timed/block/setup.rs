@@ -20,12 +20,12 @@ pub enum BlockCache {
         /// Sync mode `durable`, which writes back; otherwise `through`.
         is_durable: bool,
     },
-    /// flashcache, write-through.
-    Flashcache(Order),
-    /// EnhanceIO, write-through.
-    EnhanceIo,
-    /// bcache, write-through.
-    Bcache,
+    /// flashcache.
+    Flashcache(Order, Writes),
+    /// EnhanceIO.
+    EnhanceIo(Writes),
+    /// bcache.
+    Bcache(Writes),
     /// dm-cache with the policy smq, write-through.
     DmCache,
 }
@@ -39,25 +39,33 @@ impl BlockCache {
             Self::Sce(_) => "sce",
             Self::Pages { is_durable: false } => "page-through",
             Self::Pages { is_durable: true } => "page-durable",
-            Self::Flashcache(Order::Fifo) => "flashcache-fifo",
-            Self::Flashcache(Order::Lru) => "flashcache-lru",
-            Self::EnhanceIo => "enhanceio",
-            Self::Bcache => "bcache",
+            Self::Flashcache(Order::Fifo, Writes::Through) => "flashcache-fifo",
+            Self::Flashcache(Order::Fifo, Writes::Back) => "flashcache-fifo-back",
+            Self::Flashcache(Order::Lru, Writes::Through) => "flashcache-lru",
+            Self::Flashcache(Order::Lru, Writes::Back) => "flashcache-lru-back",
+            Self::EnhanceIo(Writes::Through) => "enhanceio",
+            Self::EnhanceIo(Writes::Back) => "enhanceio-back",
+            Self::Bcache(Writes::Through) => "bcache",
+            Self::Bcache(Writes::Back) => "bcache-back",
             Self::DmCache => "dm-cache",
         }
     }
 
     /// All of them, with their defaults.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Nothing,
         Self::AllFlash,
         Self::Sce(SceSetup::PUBLISHED),
         Self::Pages { is_durable: false },
         Self::Pages { is_durable: true },
-        Self::Flashcache(Order::Fifo),
-        Self::Flashcache(Order::Lru),
-        Self::EnhanceIo,
-        Self::Bcache,
+        Self::Flashcache(Order::Fifo, Writes::Through),
+        Self::Flashcache(Order::Fifo, Writes::Back),
+        Self::Flashcache(Order::Lru, Writes::Through),
+        Self::Flashcache(Order::Lru, Writes::Back),
+        Self::EnhanceIo(Writes::Through),
+        Self::EnhanceIo(Writes::Back),
+        Self::Bcache(Writes::Through),
+        Self::Bcache(Writes::Back),
         Self::DmCache,
     ];
 }
@@ -69,6 +77,15 @@ pub enum Order {
     Fifo,
     /// The least recently used one first.
     Lru,
+}
+
+/// Where a rival writes what clients write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// To both devices.
+    Through,
+    /// To the cache device, and later from there to the backing device.
+    Back,
 }
 
 /// What can be set of the fragment cache.

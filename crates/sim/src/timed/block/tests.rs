@@ -155,6 +155,26 @@ fn writes_take_no_longer_than_without_a_cache_also_while_its_device_stands_still
 }
 
 #[test]
+fn rivals_that_write_back_do_more_writes_than_the_backing_device_can() {
+    let of = |cache| run_blocks(&BlockSetup { write_share: 0.3, ..short(cache) }).unwrap();
+    for (through, back) in [
+        (
+            BlockCache::Flashcache(Order::Fifo, Writes::Through),
+            BlockCache::Flashcache(Order::Fifo, Writes::Back),
+        ),
+        (BlockCache::EnhanceIo(Writes::Through), BlockCache::EnhanceIo(Writes::Back)),
+    ] {
+        let [through, back] = [of(through), of(back)];
+        assert!(back.whole.iops > 10.0 * through.whole.iops, "{:?}, {:?}", through.whole, back.whole);
+        // What is written home was written more than once since it had been last.
+        assert!(back.whole.backing_written_mib < 0.2 * back.whole.followed_mib, "{:?}", back.whole);
+    }
+    // Its buckets are soon dirty in part, and then writes go to both devices.
+    let back = of(BlockCache::Bcache(Writes::Back)).whole;
+    assert!(back.backing_written_mib < 0.9 * back.followed_mib, "{back:?}");
+}
+
+#[test]
 fn reads_and_writes_are_admitted_apart_from_each_other() {
     let setup = BlockSetup { write_share: 1.0, ..short(BlockCache::Nothing) };
     let [without, with] = with(&setup, |sce| sce.admission.writes = 4);
@@ -166,7 +186,9 @@ fn reads_and_writes_are_admitted_apart_from_each_other() {
 fn parameters_that_cannot_be_are_named() {
     let refused = |setup: BlockSetup| run_blocks(&setup).unwrap_err().to_string();
     let small = BlockSetup { cache_bytes: 4096, ..BlockSetup::default() };
-    for cache in [BlockCache::Bcache, BlockCache::DmCache, BlockCache::EnhanceIo] {
+    for cache in
+        [BlockCache::Bcache(Writes::Through), BlockCache::DmCache, BlockCache::EnhanceIo(Writes::Through)]
+    {
         let text = refused(BlockSetup { cache, ..small.clone() });
         assert!(text.starts_with("cache_bytes: 4096 bytes have no room for"), "{text}");
     }

@@ -1,14 +1,15 @@
 //! Rivals of the fragment cache, from what is published of them, in the simulator alone.
 //!
-//! Each is a file that can be held beside its description. All of them are write-through here, and none of
-//! their code is: what is kept is which blocks are brought in, when, who waits for it, what leaves, and what
-//! is written to the cache device beside data. Each file says what is left out.
+//! Each is a file that can be held beside its description. None of their code is here: what is kept is which
+//! blocks are brought in, when, who waits for it, what leaves, what is written to the cache device beside
+//! data, and when what was written back reaches the backing device. Each file says what is left out.
 //!
 //! Operations that are asked for at once and lie side by side are one: the block layer below such caches
 //! merges them.
 
 mod links;
 
+mod cleaning;
 mod sets;
 
 mod enhanceio;
@@ -32,9 +33,9 @@ use super::setup::{BlockCache, BlockSetup};
 /// If the cache device is too small for it.
 pub(super) fn new(setup: &BlockSetup) -> Result<Box<dyn Between>, Refusal> {
     Ok(match setup.cache {
-        BlockCache::Flashcache(order) => Box::new(flashcache::new(setup, order)?),
-        BlockCache::EnhanceIo => Box::new(enhanceio::new(setup)?),
-        BlockCache::Bcache => Box::new(bcache::Bcache::new(setup)?),
+        BlockCache::Flashcache(order, writes) => Box::new(flashcache::new(setup, order, writes)?),
+        BlockCache::EnhanceIo(writes) => Box::new(enhanceio::new(setup, writes)?),
+        BlockCache::Bcache(writes) => Box::new(bcache::Bcache::new(setup, writes)?),
         BlockCache::DmCache => Box::new(dm_cache::DmCache::new(setup)?),
         BlockCache::Nothing | BlockCache::AllFlash | BlockCache::Sce(_) | BlockCache::Pages { .. } => {
             unreachable!("{} is no rival", setup.cache.name())
@@ -47,9 +48,9 @@ pub(super) fn new(setup: &BlockSetup) -> Result<Box<dyn Between>, Refusal> {
 pub fn map_bytes(cache: BlockCache, cache_bytes: u64) -> Option<u64> {
     let blocks = cache_bytes / super::setup::BLOCK_BYTES;
     match cache {
-        BlockCache::Flashcache(_) => Some(blocks * flashcache::BYTES_PER_BLOCK),
-        BlockCache::EnhanceIo => Some(blocks * enhanceio::BYTES_PER_BLOCK),
-        BlockCache::Bcache => Some(cache_bytes / bcache::BUCKET_BYTES * bcache::BYTES_PER_BUCKET),
+        BlockCache::Flashcache(..) => Some(blocks * flashcache::BYTES_PER_BLOCK),
+        BlockCache::EnhanceIo(_) => Some(blocks * enhanceio::BYTES_PER_BLOCK),
+        BlockCache::Bcache(_) => Some(cache_bytes / bcache::BUCKET_BYTES * bcache::BYTES_PER_BUCKET),
         BlockCache::DmCache => Some(cache_bytes / dm_cache::UNIT_BYTES * dm_cache::BYTES_PER_UNIT),
         BlockCache::Nothing | BlockCache::AllFlash | BlockCache::Sce(_) | BlockCache::Pages { .. } => None,
     }
