@@ -4,7 +4,8 @@
  *
  * Only with -DMEZZ_PLANTED, which no shipped build has: then the setting
  * mezzanine.planted names the rule that is broken, and mezzanine.pause where a
- * session waits, and for what.  Otherwise every question is a constant false.  docs/reliability.md says which test sees which.
+ * session waits, and for what.  Otherwise every question is a constant false.
+ * docs/reliability.md says which test sees which.
  */
 #ifndef MEZZ_PLANTED_H
 #define MEZZ_PLANTED_H

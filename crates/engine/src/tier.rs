@@ -212,8 +212,8 @@ impl Tier {
             checksum,
             home: Frame::NONE,
         };
-        // Asked once more under the lock that whoever invalidates a range passes when it has counted that: who
-        // found nothing of the range there to unlink must not be followed by this page.
+        // Asked once more under the lock that whoever invalidates a range passes when it has counted that:
+        // who found nothing of the range there to unlink must not be followed by this page.
         let unasked = planted::is(Bug::OfferOvertakenByDrop) || planted::is(Bug::StaleOfferAdmitted);
         let overtaken = || token.is_some_and(|Token(seen)| seen != changes()) && !unasked;
         let Some(place) = self.append_unless(kind, overtaken) else {
@@ -273,8 +273,8 @@ impl Tier {
         shard.find(id).is_none().then(|| Token(shard.changes().wrapping_add(self.range_changes(id))))
     }
 
-    /// The same as [`Self::holds`] for hosts that are about to write the page to disk, past the tier. Counts as
-    /// a change of it: offers of what it was before are stale. What the tier holds is to be invalidated.
+    /// The same as [`Self::holds`] for hosts that are about to write the page to disk, past the tier. Counts
+    /// as a change of it: offers of what it was before are stale. What the tier holds is to be invalidated.
     pub fn changes_elsewhere(&self, id: &PageId) -> Option<bool> {
         let directory = self.directory();
         let shard = directory.lock(directory.hashed(id), self.owner);

@@ -1,5 +1,5 @@
-//! Clean pages that leave the pool and are offered when others may have them already: the tier takes none that
-//! is an older version by then, or one of a relation that was dropped.
+//! Clean pages that leave the pool and are offered when others may have them already: the tier takes none
+//! that is an older version by then, or one of a relation that was dropped.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

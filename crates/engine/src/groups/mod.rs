@@ -144,8 +144,8 @@ impl Tier {
         placed!(self, placement => self.append_by(&placement, kind, version, reserve, replaced, || false))
     }
 
-    /// [`Self::append`] for a page that is offered, if it is not `overtaken`, which is asked under the control
-    /// lock.
+    /// [`Self::append`] for a page that is offered, if it is not `overtaken`, which is asked under the
+    /// control lock.
     pub(crate) fn append_unless(&self, kind: RecordKind, overtaken: impl Fn() -> bool) -> Option<Place> {
         let reserve = Reserve::Foreground;
         placed!(self, placement => self.append_by(&placement, kind, None, reserve, None, &overtaken))
