@@ -24,7 +24,7 @@
 
 #include "mezzanine.h"
 
-/* What shared memory knows of this process */
+/* What was counted of this process */
 static MezzAhead told = {0};
 static bool used = false;
 
@@ -34,16 +34,11 @@ tell(void)
 	MezzAhead	now;
 
 	mezz_ahead(mezz_host, &now);
-	if (now.begun != told.begun)
-		pg_atomic_fetch_add_u64(&mezz_shared->ahead[MEZZ_AHEAD_BEGUN], now.begun - told.begun);
-	if (now.used != told.used)
-		pg_atomic_fetch_add_u64(&mezz_shared->ahead[MEZZ_AHEAD_USED], now.used - told.used);
-	if (now.stale != told.stale)
-		pg_atomic_fetch_add_u64(&mezz_shared->ahead[MEZZ_AHEAD_STALE], now.stale - told.stale);
-	if (now.unused != told.unused)
-		pg_atomic_fetch_add_u64(&mezz_shared->ahead[MEZZ_AHEAD_UNUSED], now.unused - told.unused);
-	if (now.bytes != told.bytes)
-		pg_atomic_fetch_add_u64(&mezz_shared->ahead_bytes, now.bytes - told.bytes);
+	mezz_count(MEZZ_COUNT_AHEAD + MEZZ_AHEAD_BEGUN, now.begun - told.begun);
+	mezz_count(MEZZ_COUNT_AHEAD + MEZZ_AHEAD_USED, now.used - told.used);
+	mezz_count(MEZZ_COUNT_AHEAD + MEZZ_AHEAD_STALE, now.stale - told.stale);
+	mezz_count(MEZZ_COUNT_AHEAD + MEZZ_AHEAD_UNUSED, now.unused - told.unused);
+	mezz_count(MEZZ_COUNT_AHEAD_BYTES, now.bytes - told.bytes);
 	told = now;
 }
 
@@ -53,7 +48,7 @@ at_exit(int code, Datum arg)
 {
 	mezz_forget_ahead(mezz_host);
 	tell();
-	pg_atomic_fetch_sub_u64(&mezz_shared->ahead_bytes, told.bytes);
+	mezz_count(MEZZ_COUNT_AHEAD_BYTES, -told.bytes);
 }
 
 /* Once for the server: what is not the ring that was meant costs what the settings were to bring. */
@@ -109,31 +104,11 @@ mezz_count_ahead(void)
 }
 
 /* Whoever began to read pages in a transaction that has ended does not come for them. */
-static void
-transaction_ended(XactEvent event, void *arg)
+void
+mezz_end_ahead(void)
 {
-	switch (event)
-	{
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PARALLEL_ABORT:
-		case XACT_EVENT_PREPARE:
-			break;
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PRE_PREPARE:
-			return;
-	}
 	if (!used)
 		return;
 	mezz_forget_ahead(mezz_host);
 	tell();
-}
-
-/* Called by the postmaster: its children inherit it. */
-void
-mezz_register_ahead(void)
-{
-	RegisterXactCallback(transaction_ended, NULL);
 }

@@ -22,9 +22,6 @@
 
 #include "mezzanine.h"
 
-/* The worker that writes to flash is woken when so many pages more were taken. */
-#define PAGES_PER_WAKE 32
-
 static inline MezzPage
 page_name(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blocknum)
 {
@@ -89,10 +86,14 @@ must(bool done, const MezzMessage *message)
 	mezz_give_up_tier();
 }
 
+/*
+ * A page was taken: the worker that writes to flash is woken if it has left work
+ * behind, as the tier's number since before says.
+ */
 static void
-count_staged(void)
+page_taken(uint64 work)
 {
-	if (pg_atomic_fetch_add_u64(&mezz_shared->staged, 1) % PAGES_PER_WAKE == 0)
+	if (mezz_work_number(mezz_host) != work)
 		mezz_wake_writer();
 }
 
@@ -114,6 +115,7 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 	MezzMessage message = {0};
 	uint64		mark;
 	uint64		since;
+	uint64		work;
 
 	if (mezz_trace_is_on())
 	{
@@ -137,6 +139,7 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 	pg_memory_barrier();
 	since = (pg_atomic_read_u32(&buf->state) & BM_CHECKPOINT_NEEDED) && !mezz_without("before_mark") ? 0 : mark;
 
+	work = mezz_work_number(mezz_host);
 	switch (mezz_write(mezz_host,
 					   page_name(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum),
 					   (const uint8_t *) page, mezz_known_position(PageGetLSN((Page) page)), since, &message))
@@ -147,10 +150,10 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 				mezz_give_up_tier();
 				return false;
 			}
-			count_staged();
+			page_taken(work);
 			return true;
 		case MEZZ_WRITTEN_ALSO_DISK:
-			count_staged();
+			page_taken(work);
 			if (mezz_without("through"))
 				return true;
 			smgrwritev_direct(reln, BufTagGetForkNum(tag), tag->blockNum,
@@ -166,11 +169,39 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 	return false;
 }
 
-static void
-tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state, IOContext io_context)
+/* A page that leaves is not for the tier: one that has no token, whose numbers have 32 bits. */
+#define NO_TOKEN PG_UINT64_MAX
+
+static bool
+tier_evict_begin(const BufferTag *tag, uint64 *token)
 {
-	static PGIOAlignedBlock copy;
+	RelFileLocator rlocator = BufTagGetRelFileLocator(tag);
+	uint32		number;
+
+	*token = NO_TOKEN;
+	/*
+	 * What skips the log is asked here, while the page is in shared buffers: a
+	 * relation does from its first page on or not at all, and when its
+	 * transaction has ended later, whoever had changed the page until then has
+	 * written it past the tier.
+	 */
+	if (tier_is_read() && !mezz_tier_failed() && !mezz_skips_log(rlocator) &&
+		mezz_before_offer(mezz_host, page_name(rlocator, BufTagGetForkNum(tag), tag->blockNum), &number))
+		*token = number;
+	/* A trace has all that leave. */
+	return *token != NO_TOKEN || mezz_trace_is_on();
+}
+
+/*
+ * No lock is held, and whatever others have done with the block meanwhile has
+ * made the token worthless (mezz_offer).
+ */
+static void
+tier_evict(const BufferTag *tag, char *page, uint64 token, uint32 buf_state, IOContext io_context)
+{
 	MezzPage	name = page_name(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum);
+	uint32		now = (uint32) token;
+	uint64		work;
 
 	if (mezz_trace_is_on())
 	{
@@ -178,25 +209,25 @@ tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state
 					   name);
 		ClearBufferTag(&written_last);
 	}
-	/* Nothing is waited for here. */
-	if (!tier_is_read() || mezz_tier_failed() || mezz_holds(mezz_host, name))
+	mezz_pause_in("evict");
+	if (token == NO_TOKEN || mezz_tier_failed())
 		return;
+	if (mezz_without("evict_token") && !mezz_before_offer(mezz_host, name, &now))
+		return;
+
 	/*
 	 * The log of a clean page was forced before the page was written.  One from
 	 * behind the end of the log is damaged, and would pass for a newer history.
 	 */
-	if (!mezz_log_has(PageGetLSN((Page) page)) || mezz_skips_log(BufTagGetRelFileLocator(tag)))
+	if (!mezz_log_has(PageGetLSN((Page) page)))
 		return;
 	mezz_follow_log();
-	if (DataChecksumsEnabled() && !mezz_without("evict_checksum"))
-	{
-		/* Hint bits may have been set without a new checksum. */
-		memcpy(copy.data, page, BLCKSZ);
-		PageSetChecksumInplace((Page) copy.data, tag->blockNum);
-		page = copy.data;
-	}
-	if (mezz_offer(mezz_host, name, (const uint8_t *) page, PageGetLSN((Page) page)))
-		count_staged();
+	/* Hint bits may have been set without a new checksum.  Nobody else has the buffer. */
+	if (!mezz_without("evict_checksum"))
+		PageSetChecksumInplace((Page) page, tag->blockNum);
+	work = mezz_work_number(mezz_host);
+	if (mezz_offer(mezz_host, name, (const uint8_t *) page, PageGetLSN((Page) page), now))
+		page_taken(work);
 }
 
 static void
@@ -213,8 +244,8 @@ disk_read(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 	smgrreadv_direct(reln, forknum, blocknum, buffers, nblocks);
 	INSTR_TIME_SET_CURRENT(duration);
 	INSTR_TIME_SUBTRACT(duration, begin);
-	pg_atomic_fetch_add_u64(&mezz_shared->disk_wait_ns, INSTR_TIME_GET_NANOSEC(duration));
-	pg_atomic_fetch_add_u64(&mezz_shared->reads_disk, nblocks);
+	mezz_count(MEZZ_COUNT_DISK_WAIT_NS, INSTR_TIME_GET_NANOSEC(duration));
+	mezz_count(MEZZ_COUNT_DISK_READS, nblocks);
 }
 
 /*
@@ -253,7 +284,6 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 		   void **buffers, BlockNumber nblocks)
 {
 	BlockNumber missing = 0;	/* blocks before the current one that the disk has */
-	uint64		here = 0;
 	MezzAtOnce	found[MAX_IO_COMBINE_LIMIT];
 	BlockNumber together = 0;	/* blocks that were read at once */
 
@@ -286,7 +316,6 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 				mezz_reads.missed++;
 				continue;
 			}
-			here++;
 			if (found[i] == MEZZ_AT_ONCE_FROM_FLASH)
 				mezz_reads.flash++;
 			else
@@ -303,8 +332,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 				mezz_reads.missed++;
 				continue;
 			case MEZZ_FOUND_HERE:
-				here++;
-				if (mezz_flash_reads.reads == flash.reads)
+					if (mezz_flash_reads.reads == flash.reads)
 					mezz_reads.memory++;
 				else
 					mezz_reads.flash++;
@@ -343,8 +371,6 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 	}
 	if (missing > 0)
 		disk_read(reln, forknum, blocknum + nblocks - missing, buffers + nblocks - missing, missing);
-	if (here > 0)
-		pg_atomic_fetch_add_u64(&mezz_shared->reads_tier, here);
 	mezz_count_ahead();
 	return true;
 }
@@ -635,6 +661,7 @@ const BufferTierRoutine mezz_routine = {
 	.abi_version = BUFTIER_ABI_VERSION,
 	.struct_size = sizeof(BufferTierRoutine),
 	.write = tier_write,
+	.evict_begin = tier_evict_begin,
 	.evict = tier_evict,
 	.readv = tier_readv,
 	.prefetch = tier_prefetch,

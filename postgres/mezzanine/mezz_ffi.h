@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here; `tests/header.rs` sees to that.
  */
-#define MEZZ_FFI_VERSION 20
+#define MEZZ_FFI_VERSION 21
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -985,7 +985,16 @@ enum MezzWritten mezz_write(const struct MezzHost *host,
                             struct MezzMessage *message);
 
 /*
- Offers a clean page that leaves the pool: a copy in memory, no waiting. Whether the tier took it.
+ A clean page is about to leave the pool, and nobody else can have it yet. Whether it is to be offered when
+ it has: then `token` is what [`mezz_offer`] needs. The tier has it otherwise.
+ */
+bool mezz_before_offer(const struct MezzHost *host,
+                       struct MezzPage page,
+                       uint32_t *token);
+
+/*
+ Offers a clean page that has left the pool: a copy in memory, no waiting. Whether the tier took it; not if
+ anything newer was written, to the tier or past it, or the page was dropped, since `token`.
 
  # Safety
  `host` is from `mezz_open` and attached; `bytes` has a page's length.
@@ -993,7 +1002,14 @@ enum MezzWritten mezz_write(const struct MezzHost *host,
 bool mezz_offer(const struct MezzHost *host,
                 struct MezzPage page,
                 const uint8_t *bytes,
-                uint64_t lsn);
+                uint64_t lsn,
+                uint32_t token);
+
+/*
+ Changes whenever a page that came in may have left work behind: who finds it changed by his page wakes
+ whoever carries that out.
+ */
+uint64_t mezz_work_number(const struct MezzHost *host);
 
 /*
  Reads a page if the tier has it.
@@ -1041,11 +1057,6 @@ void mezz_ahead(const struct MezzHost *host, struct MezzAhead *out);
  By what this process reads ahead.
  */
 enum MezzAheadWay mezz_ahead_way(const struct MezzHost *host, char (*text)[MEZZ_TEXT_BYTES]);
-
-/*
- Whether the tier has the page now.
- */
-bool mezz_holds(const struct MezzHost *host, struct MezzPage page);
 
 /*
  Whether the tier never holds the only copy of a page.

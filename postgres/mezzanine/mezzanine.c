@@ -4,7 +4,7 @@
  *	  start.
  *
  * The tier itself is the Rust library behind mezz_ffi.h.  No error of
- * PostgreSQL crosses it: what it calls back is in disk.c and returns whether it
+ * PostgreSQL crosses it: what it calls back is in callbacks.c and returns whether it
  * succeeded.
  */
 #include "postgres.h"
@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_control.h"
 #include "common/file_perm.h"
@@ -343,6 +344,7 @@ shmem_request(void)
 	if (prev_shmem_request)
 		prev_shmem_request();
 	RequestAddinShmemSpace(add_size(sizeof(MezzShared), sizes.memory_bytes));
+	RequestAddinShmemSpace(mezz_count_bytes());
 	RequestAddinShmemSpace(mezz_explain_bytes());
 	if (mezz_host || mezz_disk)
 		RequestAddinShmemSpace(mezz_trace_bytes());
@@ -382,18 +384,6 @@ shmem_startup(void)
 		pg_atomic_init_u32(&mezz_shared->lengths_restored, 0);
 		pg_atomic_init_u32(&mezz_shared->lengths_left, 0);
 		pg_atomic_init_u32(&mezz_shared->given_up, 0);
-		pg_atomic_init_u64(&mezz_shared->staged, 0);
-		pg_atomic_init_u64(&mezz_shared->disk_wait_ns, 0);
-		pg_atomic_init_u64(&mezz_shared->reads_disk, 0);
-		pg_atomic_init_u64(&mezz_shared->reads_tier, 0);
-		for (int io = 0; io < MEZZ_FLASH_IOS; io++)
-		{
-			pg_atomic_init_u64(&mezz_shared->flash_ios[io], 0);
-			pg_atomic_init_u64(&mezz_shared->flash_ns[io], 0);
-		}
-		for (int count = 0; count < MEZZ_AHEAD_COUNTS; count++)
-			pg_atomic_init_u64(&mezz_shared->ahead[count], 0);
-		pg_atomic_init_u64(&mezz_shared->ahead_bytes, 0);
 		pg_atomic_init_u32(&mezz_shared->ahead_said, 0);
 		for (int place = 0; place < MEZZ_SKIP_PLACES; place++)
 			pg_atomic_init_u32(&mezz_shared->skipping[place], 0);
@@ -403,6 +393,7 @@ shmem_startup(void)
 		LWLockInitialize(&mezz_shared->gate, LWLockNewTrancheId());
 		LWLockInitialize(&mezz_shared->lengths, LWLockNewTrancheId());
 	}
+	mezz_count_use_memory();
 	if (mezz_host || mezz_disk)
 		mezz_trace_use_memory();
 	if (mezz_host)
@@ -570,6 +561,27 @@ mezz_tier_start(const BufferTierStartup *info)
 				 errhint("Shut the server down with mezzanine.drain_on_shutdown turned on, and start it again: the tier is then made anew with the size that is configured. Or configure the size that it has.")));
 }
 
+/* Called by whoever was part of the transaction.  Children inherit it from the postmaster. */
+static void
+transaction_ended(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PARALLEL_ABORT:
+		case XACT_EVENT_PREPARE:
+			mezz_end_skipping();
+			mezz_end_ahead();
+			break;
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			break;
+	}
+}
+
 void
 _PG_init(void)
 {
@@ -595,8 +607,7 @@ _PG_init(void)
 	if (mezz_host)
 	{
 		mezz_register_workers();
-		mezz_register_skipping();
-		mezz_register_ahead();
+		RegisterXactCallback(transaction_ended, NULL);
 		mezz_register_explain();
 	}
 }

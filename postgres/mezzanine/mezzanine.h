@@ -5,14 +5,20 @@
  * mezzanine.c	settings, shared memory, start
  * hooks.c		what the core calls: PostgreSQL's side of the tier
  * failure.c	the flash device fails
- * disk.c		what the tier calls: pages to relations, syncs, waiting
+ * callbacks.c	what the tier calls: jobs, waiting and waking
+ * errors.c		errors beneath the library end there
+ * disk.c		pages that the tier has written to relations, synced and read
+ * lengths.c	files that a crash has left too short
  * worker.c		the background workers
  * log.c		how far the log reaches
  * redo.c		redo needs a page that is lost
+ * counts.c		what processes count
  * skipping.c	relations that skip the log
  * ahead.c		pages on flash that are read before they are needed
  * model.c		modelled devices: their time scale, what they have done
- * stat.c		views and functions
+ * stat.c		views, and what functions need
+ * admin.c		functions that have the tier do something
+ * give_up.c	lost pages that are given up
  * explain.c	lines of EXPLAIN
  * trace.c		recording what shared buffers do
  * planted.c	rules that tests take out
@@ -22,9 +28,11 @@
 
 #include "storage/buftier.h"
 #include "storage/condition_variable.h"
+#include "storage/lockdefs.h"
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 #include "storage/sync.h"
+#include "utils/relcache.h"
 #include "utils/timestamp.h"
 
 #include "mezz_ffi.h"
@@ -67,6 +75,22 @@ typedef enum MezzAheadCount
 } MezzAheadCount;
 
 #define MEZZ_AHEAD_COUNTS (MEZZ_AHEAD_UNUSED + 1)
+
+/* What each process counts; see counts.c */
+typedef enum MezzCount
+{
+	/* blocks read from relations, and the time that processes have waited for that, in ns */
+	MEZZ_COUNT_DISK_READS,
+	MEZZ_COUNT_DISK_WAIT_NS,
+	/* by kind: what the flash device was asked for, and how long that took with track_io_timing */
+	MEZZ_COUNT_FLASH_IOS,
+	MEZZ_COUNT_FLASH_NS = MEZZ_COUNT_FLASH_IOS + MEZZ_FLASH_IOS,
+	/* pages read ahead, by MezzAheadCount, and the memory that processes have for it now */
+	MEZZ_COUNT_AHEAD = MEZZ_COUNT_FLASH_NS + MEZZ_FLASH_IOS,
+	MEZZ_COUNT_AHEAD_BYTES = MEZZ_COUNT_AHEAD + MEZZ_AHEAD_COUNTS,
+} MezzCount;
+
+#define MEZZ_COUNTS (MEZZ_COUNT_AHEAD_BYTES + 1)
 
 /* What is counted; all of it 64-bit words */
 typedef struct MezzCounts
@@ -116,23 +140,11 @@ typedef struct MezzShared
 	XLogRecPtr	redo_certain;
 	/* redo is past all that the tier had: files are as long as its pages reach, or have lost something */
 	pg_atomic_uint32 lengths_restored;
-	/* but for some, for which that is tried again, by whoever holds the lock; see disk.c */
+	/* but for some, for which that is tried again, by whoever holds the lock; see lengths.c */
 	pg_atomic_uint32 lengths_left;
 	LWLock		lengths;
-	/* pages taken by the tier: now and then a worker is woken */
-	pg_atomic_uint64 staged;
 
-	/* time that processes have waited for relations on disk, in ns */
-	pg_atomic_uint64 disk_wait_ns;
-	/* blocks read from relations, from the tier, and bytes */
-	pg_atomic_uint64 reads_disk;
-	pg_atomic_uint64 reads_tier;
-	/* by kind: what the flash device was asked for, and how long that took with track_io_timing */
-	pg_atomic_uint64 flash_ios[MEZZ_FLASH_IOS];
-	pg_atomic_uint64 flash_ns[MEZZ_FLASH_IOS];
-	/* pages read ahead by processes, and the memory that they have for it now; whether it was said how */
-	pg_atomic_uint64 ahead[MEZZ_AHEAD_COUNTS];
-	pg_atomic_uint64 ahead_bytes;
+	/* whether it was said how pages are read ahead */
 	pg_atomic_uint32 ahead_said;
 
 	/* processes whose transaction has made relations that skip the log, by a hash of these */
@@ -193,25 +205,37 @@ extern void mezz_leave_gate(void);
 
 /*
  * Where an error would jump over the library's frames, and only a broken server
- * has one: it is a PANIC then.  See disk.c.
+ * has one: it is a PANIC then.  See errors.c.
  */
 #define MEZZ_NO_ERROR_BEGIN() START_CRIT_SECTION()
 #define MEZZ_NO_ERROR_END() END_CRIT_SECTION()
 
 /* disk.c */
-extern const MezzCallbacks mezz_callbacks;
+extern RelFileLocator mezz_page_locator(const MezzPage *page);
 extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
 								BlockNumber blocknum);
-extern bool mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only);
-extern void mezz_watch_exit(void);
-extern void mezz_refuse_exit_within_work(void);
+extern void mezz_sync_later(SMgrRelation reln, ForkNumber forknum, BlockNumber block);
 extern void mezz_tell_refusal(char *detail, size_t size);
+extern void mezz_write_pages(MezzDiskPage *pages, size_t count);
+extern MezzDiskRead mezz_read_block(MezzPage page, uint8_t *bytes);
+extern bool mezz_sync_pages(void);
+
+/* lengths.c */
 extern void mezz_restore_lengths(void);
 extern void mezz_retry_lengths(void);
 extern void mezz_await_lengths(void);
 extern void mezz_hold_lengths(void);
 extern void mezz_let_lengths(void);
 extern void mezz_follow_redo(void);
+
+/* errors.c */
+extern bool mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only);
+extern const char *mezz_caught_error(void);
+extern void mezz_watch_exit(void);
+extern void mezz_refuse_exit_within_work(void);
+
+/* callbacks.c */
+extern const MezzCallbacks mezz_callbacks;
 extern void mezz_wake_writer(void);
 extern void mezz_wake_workers(void);
 extern MezzFlashReads mezz_flash_reads;
@@ -231,17 +255,31 @@ extern bool mezz_redo_skips(SMgrRelation reln, ForkNumber forknum, MezzPage page
 extern bool mezz_map_is_empty(SMgrRelation reln, ForkNumber forknum, BlockNumber block, void *buffer);
 
 /* stat.c */
+extern void mezz_require_tier(void);
+extern void mezz_require_working_tier(void);
+extern int64 mezz_count_dirty(const RelFileLocator *rlocator);
+
+/* admin.c */
+extern Relation mezz_open_with_pages(Oid relid, LOCKMODE lockmode);
+
+/* give_up.c */
 extern bool mezz_is_in_buffers(const RelFileLocator *rlocator, ForkNumber forknum, BlockNumber block);
+
+/* counts.c */
+extern Size mezz_count_bytes(void);
+extern void mezz_count_use_memory(void);
+extern void mezz_count(MezzCount what, uint64 n);
+extern uint64 mezz_counted(MezzCount what);
 
 /* skipping.c */
 extern void mezz_note_skipping(RelFileLocator rlocator);
 extern bool mezz_skips_log(RelFileLocator rlocator);
-extern void mezz_register_skipping(void);
+extern void mezz_end_skipping(void);
 
 /* ahead.c */
 extern bool mezz_prefetch(MezzPage first, int nblocks);
 extern void mezz_count_ahead(void);
-extern void mezz_register_ahead(void);
+extern void mezz_end_ahead(void);
 
 /* explain.c */
 extern bool mezz_explain;

@@ -1,8 +1,11 @@
 /*
  * planted.c
- *	  The setting mezzanine.planted of test builds.
+ *	  The settings mezzanine.planted and mezzanine.pause of test builds.
  */
 #include "postgres.h"
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "utils/guc.h"
 
@@ -37,6 +40,8 @@ static const char *const rules[] = {
 								 * the process was doing */
 	"errors_end_here",			/* an error beneath the library is none of the
 								 * critical section around it */
+	"evict_token",				/* a page that leaves is not taken when it has
+								 * changed since */
 	"evict_checksum",			/* a clean page gets a fresh checksum */
 	"exit_on_error",			/* whoever stops the server outlives what
 								 * stage-out meets */
@@ -109,11 +114,35 @@ static const char *const rules[] = {
 };
 
 static char *planted = NULL;
+/* "PLACE FILE" */
+static char *pause_in = NULL;
 
 bool
 mezz_without(const char *rule)
 {
 	return planted != NULL && strcmp(planted, rule) == 0;
+}
+
+/*
+ * Where mezzanine.pause says so the session makes FILE, and waits until somebody
+ * has removed it.  No errors: some places are in critical sections.
+ */
+void
+mezz_pause_in(const char *place)
+{
+	size_t		length = strlen(place);
+	const char *file;
+	int			fd;
+
+	if (pause_in == NULL || strncmp(pause_in, place, length) != 0 || pause_in[length] != ' ')
+		return;
+	file = pause_in + length + 1;
+	fd = open(file, O_CREAT | O_WRONLY, 0600);
+	if (fd < 0)
+		return;
+	close(fd);
+	while (access(file, F_OK) == 0)
+		pg_usleep(1000);
 }
 
 static bool
@@ -136,4 +165,9 @@ mezz_define_planted(void)
 							   NULL,
 							   &planted, "", PGC_SIGHUP, 0,
 							   check_planted, NULL, NULL);
+	DefineCustomStringVariable("mezzanine.pause",
+							   "A place, and the file that is made there and that the session waits for until it is gone.",
+							   NULL,
+							   &pause_in, "", PGC_SUSET, 0,
+							   NULL, NULL, NULL);
 }

@@ -75,22 +75,9 @@ mezz_skips_log(RelFileLocator rlocator)
  * be deleted, and nobody else has ever seen them.  A parallel worker counts beside
  * its leader, which made the pages: workers extend no relations.
  */
-static void
-transaction_ended(XactEvent event, void *arg)
+void
+mezz_end_skipping(void)
 {
-	switch (event)
-	{
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PARALLEL_ABORT:
-		case XACT_EVENT_PREPARE:
-			break;
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PRE_PREPARE:
-			return;
-	}
 	if (!any_noted)
 		return;
 	for (uint32 place = 0; place < MEZZ_SKIP_PLACES; place++)
@@ -98,11 +85,4 @@ transaction_ended(XactEvent event, void *arg)
 			pg_atomic_fetch_sub_u32(&mezz_shared->skipping[place], 1);
 	memset(noted, 0, sizeof(noted));
 	any_noted = false;
-}
-
-/* Called by the postmaster: its children inherit it. */
-void
-mezz_register_skipping(void)
-{
-	RegisterXactCallback(transaction_ended, NULL);
 }

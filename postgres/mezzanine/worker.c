@@ -114,7 +114,7 @@ pace(void)
 	static uint64 waited_before = 0;
 	instr_time	now;
 	double		elapsed_ns;
-	uint64		waited = pg_atomic_read_u64(&mezz_shared->disk_wait_ns);
+	uint64		waited;
 
 	if (me != 0)
 		return;
@@ -122,6 +122,7 @@ pace(void)
 	elapsed_ns = INSTR_TIME_GET_DOUBLE(now) * 1e9 - INSTR_TIME_GET_DOUBLE(begin) * 1e9;
 	if (elapsed_ns < PACE_MS * 1e6)
 		return;
+	waited = mezz_counted(MEZZ_COUNT_DISK_WAIT_NS);
 	mezz_disk_busy(mezz_host, mezz_disk ? modelled_disk_busy() :
 				   (uint32) Min(1000.0, (waited - waited_before) * 1000.0 / elapsed_ns));
 	begin = now;

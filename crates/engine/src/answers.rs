@@ -16,14 +16,27 @@ pub enum StageKind {
     /// The same, and all changes in it are newer than this mark. For hosts that find out how old the changes
     /// are while another checkpoint may begin: they read [`Tier::mark`](crate::Tier::mark) before they look.
     DirtySince(Mark),
-    /// It equals its disk copy. The token is that of the lookup that missed it, where the host holds
-    /// no lock from then to now; `None` where it does.
+    /// It equals its disk copy. The token is that of the lookup that missed it, or of
+    /// [`Tier::token_unless_held`](crate::Tier::token_unless_held), where the host holds no lock from then to
+    /// now; `None` where it does.
     Clean(Option<Token>),
 }
 
 /// Remembers when a page was missed, so that an outdated copy of it is not taken for a clean one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token(pub(crate) u32);
+
+impl Token {
+    /// What a host in another language keeps of it.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// A token that was kept as a number.
+    pub fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+}
 
 /// What became of a page offered to the tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -129,7 +129,8 @@ impl Tier {
         }
         let replaced =
             older.map(|entry| Replaced { state: directory.state(entry), position: self.position_of(entry) });
-        let Some(place) = self.append_by(placement, kind, None, Reserve::Foreground, replaced) else {
+        let Some(place) = self.append_by(placement, kind, None, Reserve::Foreground, replaced, || false)
+        else {
             control.counters.stalls.count(1);
             return StageIn::Full;
         };
@@ -211,8 +212,13 @@ impl Tier {
             checksum,
             home: Frame::NONE,
         };
-        let Some(place) = self.append(kind, None, Reserve::Foreground, None) else {
-            counters.dropped_busy.count(1);
+        // Asked once more under the lock that whoever invalidates a range passes when it has counted that:
+        // who found nothing of the range there to unlink must not be followed by this page.
+        let unasked = planted::is(Bug::OfferOvertakenByDrop) || planted::is(Bug::StaleOfferAdmitted);
+        let overtaken = || token.is_some_and(|Token(seen)| seen != changes()) && !unasked;
+        let Some(place) = self.append_unless(kind, overtaken) else {
+            let reason = if overtaken() { &counters.dropped_stale } else { &counters.dropped_busy };
+            reason.count(1);
             return StageIn::Dropped;
         };
         planted::inside("offer: place given out");
@@ -256,6 +262,25 @@ impl Tier {
     pub fn holds(&self, id: &PageId) -> Option<bool> {
         let directory = self.directory();
         let shard = directory.lock(directory.hashed(id), self.owner);
+        shard.find(id).map(|entry| directory.state(entry) & DIRTY != 0)
+    }
+
+    /// For hosts that give up a clean page, while nobody else can have it yet: the token that the offer needs
+    /// once others can; `None` if the tier has the page. Counts as no lookup.
+    pub fn token_unless_held(&self, id: &PageId) -> Option<Token> {
+        let directory = self.directory();
+        let shard = directory.lock(directory.hashed(id), self.owner);
+        shard.find(id).is_none().then(|| Token(shard.changes().wrapping_add(self.range_changes(id))))
+    }
+
+    /// The same as [`Self::holds`] for hosts that are about to write the page to disk, past the tier. Counts
+    /// as a change of it: offers of what it was before are stale. What the tier holds is to be invalidated.
+    pub fn changes_elsewhere(&self, id: &PageId) -> Option<bool> {
+        let directory = self.directory();
+        let shard = directory.lock(directory.hashed(id), self.owner);
+        if !planted::is(Bug::InvalidationUncounted) {
+            shard.changed();
+        }
         shard.find(id).map(|entry| directory.state(entry) & DIRTY != 0)
     }
 

@@ -3,7 +3,7 @@
 use mezzanine_device::AlignedBuf;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    Failure, FlashPage, IdRange, Lookup, Mark, PageId, StageIn, StageKind, SyncMode, given_up_page,
+    Failure, FlashPage, IdRange, Lookup, Mark, PageId, StageIn, StageKind, SyncMode, Token, given_up_page,
 };
 
 use crate::host::{DiskRead, Host};
@@ -91,9 +91,16 @@ impl Host {
         }
     }
 
-    /// Offers a clean page that leaves the pool. Never waits, does no I/O.
-    pub fn offer(&self, id: &PageId, page: &[u8], lsn: u64) -> bool {
-        matches!(self.tier().stage_in(id, page, StageKind::Clean(None), lsn), StageIn::Staged { .. })
+    /// A clean page is about to leave the pool, and nobody else can have it yet: what [`Self::offer`] needs
+    /// when it has; `None` if the tier has the page.
+    pub fn token_unless_held(&self, id: &PageId) -> Option<Token> {
+        self.tier().token_unless_held(id)
+    }
+
+    /// Offers a clean page that has left the pool. The tier takes it if nothing newer of it was written, to
+    /// the tier or past it, and it was not dropped, since the token. Never waits, does no I/O.
+    pub fn offer(&self, id: &PageId, page: &[u8], lsn: u64, token: Token) -> bool {
+        matches!(self.tier().stage_in(id, page, StageKind::Clean(Some(token)), lsn), StageIn::Staged { .. })
     }
 
     /// Reads a page if the tier has it.
@@ -277,7 +284,8 @@ impl Host {
     /// If a device has failed.
     pub fn overwrite(&self, id: &PageId) -> Result<(), Refusal> {
         let only = IdRange { start: *id, count: 1, shift: 0 };
-        match self.tier().holds(id) {
+        // Before the server writes: a page that left its pool before that, and is offered later, is stale.
+        match self.tier().changes_elsewhere(id) {
             None => return Ok(()),
             Some(false) => {}
             Some(true) => match self.flush_range(&only) {

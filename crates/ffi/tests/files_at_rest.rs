@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use machine::{Kept, Machine, Relations, checkpoint, editable, give_memory, page, start};
+use machine::{Kept, Machine, Relations, checkpoint, editable, give_memory, offer, page, start};
 use mezzanine_device::Device;
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::planted::{Bug, only_with};
@@ -290,7 +290,7 @@ fn what_is_newer_than_a_changed_file_stays() {
     host.drop_range(&IdRange::relation(5, 1663, 1000)).unwrap();
     resting.write(&host, 1000, 0, 2);
     for block in BLOCKS {
-        assert!(host.offer(&PageId::relation(5, 1663, 1000, 0, SEGMENT_BLOCKS + block), &page(1), 1));
+        assert!(offer(&host, &PageId::relation(5, 1663, 1000, 0, SEGMENT_BLOCKS + block), &page(1), 1));
     }
     checkpoint(&host, 20);
     assert!(!host.close(false).unwrap().current);

@@ -8,7 +8,7 @@
 
 mod machine;
 
-use machine::{Machine, checkpoint, id, page, read, start};
+use machine::{Machine, checkpoint, id, offer, page, read, start};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{IdRange, LogPosition, SyncMode};
 use mezzanine_ffi::host::Host;
@@ -151,7 +151,7 @@ fn what_is_redone_counts_as_dirty() {
     only_with(&[Bug::RedoneBelievedClean], || {
         let machine = Machine::new(SyncMode::Drained);
         let (host, _) = machine.start(REDO).unwrap();
-        assert!(host.offer(&id(1), &page(1), REDO + 20) && host.offer(&id(2), &page(2), REDO - 20));
+        assert!(offer(&host, &id(1), &page(1), REDO + 20) && offer(&host, &id(2), &page(2), REDO - 20));
         host.sync().unwrap();
         drop(host);
         let (host, started) = machine.start(REDO).unwrap();
@@ -169,7 +169,7 @@ fn what_is_redone_counts_as_dirty() {
 fn outlives(life: impl FnOnce(&Host) -> u64) -> bool {
     let machine = Machine::new(SyncMode::Durable);
     let (host, _) = machine.start(REDO).unwrap();
-    assert!(host.offer(&id(1), &page(1), REDO + 20));
+    assert!(offer(&host, &id(1), &page(1), REDO + 20));
     host.sync().unwrap();
     drop(host);
     let (host, _) = machine.start(REDO).unwrap();
@@ -205,7 +205,7 @@ fn what_comes_in_after_a_round_of_the_queue_is_as_its_record_says() {
     let mut machine = Machine::new(SyncMode::Durable);
     machine.flash_mb = 8;
     let (host, _) = machine.start(REDO).unwrap();
-    assert!(host.offer(&id(1), &page(1), REDO + 20));
+    assert!(offer(&host, &id(1), &page(1), REDO + 20));
     host.sync().unwrap();
     drop(host);
     let (host, _) = machine.start(REDO).unwrap();
@@ -213,7 +213,7 @@ fn what_comes_in_after_a_round_of_the_queue_is_as_its_record_says() {
         write_at(&host, 100 + block, REDO + 20);
     }
     checkpoint(&host, REDO + 50);
-    assert!(host.offer(&id(2), &page(2), REDO + 30));
+    assert!(offer(&host, &id(2), &page(2), REDO + 30));
     host.sync().unwrap();
     drop(host);
     let (host, _) = machine.start(REDO + 50).unwrap();

@@ -14,7 +14,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use machine::{Machine, Relations, checkpoint, flash_offset, id, nothing, on_disk, page, read, start, write};
+use machine::{
+    Machine, Relations, checkpoint, flash_offset, id, nothing, offer, on_disk, page, read, start, write,
+};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{Failure, IdRange, LogPosition, Lookup, PageId, SyncMode};
 use mezzanine_ffi::host::{DiskRead, FlashIo, Host, Server};
@@ -334,7 +336,7 @@ fn a_page_that_is_saved_is_read_twice() {
             if matches!(host.tier().lookup(&id(LOST), &mut page(0)), Lookup::Flash(_)) {
                 break;
             }
-            host.offer(&id(block), &page(1), 1);
+            offer(&host, &id(block), &page(1), 1);
             while host.work() {}
         }
         watched.damaged.store(flash_offset(&host, LOST) + 100, Ordering::SeqCst);

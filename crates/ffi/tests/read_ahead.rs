@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
-use machine::{Machine, PAGE, checkpoint, flash_offset, id, page, read, write};
+use machine::{Machine, PAGE, checkpoint, flash_offset, id, offer, page, read, write};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{IdRange, PageId, SyncMode};
 use mezzanine_ffi::host::Host;
@@ -214,7 +214,7 @@ fn whatever_happens_in_between_a_read_brings_the_newest_version() {
                     );
                     // What was read from disk is offered when it leaves the pool.
                     if let Some(version) = newest.filter(|_| !host.holds(&id(block))) {
-                        host.offer(&id(block), &page(version), 0);
+                        offer(&host, &id(block), &page(version), 0);
                     }
                 }
                 18 if random.below(8) == 0 => {

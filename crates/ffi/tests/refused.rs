@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use machine::{Machine, flash_offset, id, page, read, write};
+use machine::{Machine, flash_offset, id, offer, page, read, write};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{IdRange, PageId, StageIn, StageKind, SyncMode};
 use mezzanine_ffi::host::Host;
@@ -137,7 +137,7 @@ fn tombstones_keep_the_last_room_for_themselves() {
     only_with(&[Bug::DropsRoomShared], || {
         let offer = |host: &Host, relation| {
             let block = |offered| id(100_000 * (1 + relation) + offered);
-            (0..5000).find(|&offered| !host.offer(&block(offered), &page(1), 1)).unwrap();
+            (0..5000).find(|&offered| !offer(host, &block(offered), &page(1), 1)).unwrap();
         };
         drops_at_rest(60, 60, offer).is_some_and(|frames| frames < 500)
     });
@@ -323,7 +323,7 @@ fn a_reader_does_not_wait_for_room() {
             machine.disk.pages.lock().unwrap().insert(*id(CLEAN).as_bytes(), page(7));
             machine.disk.refused.lock().unwrap().extend((0..20_000).map(id));
             let end = (0..20_000).find(|&block| {
-                assert!(block != clean_before || host.offer(&id(CLEAN), &page(7), 1));
+                assert!(block != clean_before || offer(&host, &id(CLEAN), &page(7), 1));
                 host.write(&id(block), &page(1), 1, Some(host.tier().mark())).is_err()
             });
             (machine, host, end.unwrap())

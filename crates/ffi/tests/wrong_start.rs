@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use flipping::Flipping;
-use machine::{Kept, Machine, PAGE, checkpoint, give_memory, id, page, start, write};
+use machine::{Kept, Machine, PAGE, checkpoint, give_memory, id, offer, page, start, write};
 use mezzanine_device::Device;
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::format::{SLOT_BYTES, SUPERBLOCK_OFFSETS};
@@ -78,7 +78,7 @@ fn with_slots() -> (Lasting, Vec<(u32, u64)>) {
     for _ in 0..3 {
         for block in 0..BLOCKS {
             if host.read(&id(block), &mut vec![0; PAGE]) == Found::OnDisk {
-                host.offer(&id(block), &page(1), 1);
+                offer(&host, &id(block), &page(1), 1);
             }
             while host.work() {}
         }

@@ -15,7 +15,7 @@ use Test::More;
 
 our @EXPORT = qw(
   tier_node tier_standby add_tier exchange flash_path without_tier evict crash file_lsn page_lsn is_stale relation_path
-  whole start_fails log_since only_for create_extension spoil clean_pages_node look_at frames_of
+  whole start_fails log_since only_for create_extension spoil rot_everywhere clean_pages_node look_at frames_of
 );
 
 # A new server of 1 MB of shared buffers with a tier.
@@ -237,6 +237,21 @@ sub spoil
 	}
 	close $flash or die;
 	cmp_ok($spoilt, '>', 0, "flash has " . ($name // "\"$text\""));
+	return;
+}
+
+# Damages every block of a server's flash behind the first MiB.
+sub rot_everywhere
+{
+	my ($node) = @_;
+
+	open my $flash, '+<:raw', flash_path($node) or die;
+	for (my $offset = 1 << 20; $offset < -s $flash; $offset += 4096)
+	{
+		seek $flash, $offset, 0;
+		print $flash 'rot' x 10;
+	}
+	close $flash or die;
 	return;
 }
 

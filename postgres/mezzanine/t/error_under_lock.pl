@@ -1,5 +1,5 @@
 # The directory of a tablespace cannot be made when stage-out writes pages. What makes directories holds a
-# lightweight lock, and an error there leaves it to mezz_without_errors() in disk.c, which gives it back.
+# lightweight lock, and an error there leaves it to mezz_without_errors() in errors.c, which gives it back.
 #
 # Rules: locks_given_back
 use strict;

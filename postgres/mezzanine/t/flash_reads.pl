@@ -59,13 +59,7 @@ for my $mode (qw(durable drained))
 	my ($node) = server($mode, 'rot');
 	my $session = $node->background_psql('postgres', on_error_stop => 0);
 	$session->query('SELECT 1');
-	open my $flash, '+<:raw', flash_path($node) or die;
-	for (my $offset = 1 << 20; $offset < -s $flash; $offset += 4096)
-	{
-		seek $flash, $offset, 0;
-		print $flash 'rot' x 10;
-	}
-	close $flash;
+	rot_everywhere($node);
 	my $out = $session->query('SELECT count(*), sum(id), sum(ver) FROM t');
 	if ($mode eq 'durable')
 	{

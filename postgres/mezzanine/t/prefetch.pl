@@ -136,13 +136,7 @@ is($node->safe_psql('postgres', "$bitmap SET effective_io_concurrency = 32; $que
 cold();
 $session = $node->background_psql('postgres');
 $session->query('SELECT count(*) FROM pg_class');
-open my $flash, '+<:raw', flash_path($node) or die;
-for (my $offset = 1 << 20; $offset < -s $flash; $offset += 4096)
-{
-	seek $flash, $offset, 0;
-	print $flash 'rot' x 10;
-}
-close $flash;
+rot_everywhere($node);
 is($session->query("$bitmap SET effective_io_concurrency = 32; $query"), "$rows|$ids|$rows",
 	'the files answer for damaged flash');
 $session->quit;

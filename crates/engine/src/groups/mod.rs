@@ -141,7 +141,14 @@ impl Tier {
         reserve: Reserve,
         replaced: Option<Replaced>,
     ) -> Option<Place> {
-        placed!(self, placement => self.append_by(&placement, kind, version, reserve, replaced))
+        placed!(self, placement => self.append_by(&placement, kind, version, reserve, replaced, || false))
+    }
+
+    /// [`Self::append`] for a page that is offered, if it is not `overtaken`, which is asked under the
+    /// control lock.
+    pub(crate) fn append_unless(&self, kind: RecordKind, overtaken: impl Fn() -> bool) -> Option<Place> {
+        let reserve = Reserve::Foreground;
+        placed!(self, placement => self.append_by(&placement, kind, None, reserve, None, &overtaken))
     }
 
     /// [`Self::append`] for one placement.
@@ -153,9 +160,13 @@ impl Tier {
         version: Option<(u32, Version)>,
         reserve: Reserve,
         replaced: Option<Replaced>,
+        overtaken: impl Fn() -> bool,
     ) -> Option<Place> {
         let control = self.control();
         let guard = control.lock.lock(self.owner);
+        if overtaken() {
+            return None;
+        }
         // Invariant 6: a second chance of a page that is being invalidated would lie behind its tombstone and
         // outlive it.
         if self.is_being_invalidated(&kind) && !planted::is(Bug::SecondChanceDuringDrop) {

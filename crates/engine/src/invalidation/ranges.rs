@@ -30,7 +30,10 @@ impl Tier {
         let invalidations = self.range_invalidations();
         // What was read from disk before is stale, whatever the tier has.
         self.range_changed(range);
-        // No record of a page of the range is appended meanwhile but for pages that have one here already.
+        // Offers of such pages have been appended by now, or find that they are stale: either happens under
+        // this lock. So no record of a page of the range is appended from here on but for pages that have one
+        // already.
+        drop(self.control().lock.lock(self.owner));
         if host_metadata.is_none() && !self.may_have_any_of(range) {
             return Ok(());
         }

@@ -10,6 +10,9 @@ mezzanine_ground::planted_part! {
         InvalidationUncounted,
         /// An invalidation of a range is not counted as a change of its pages.
         RangeUncounted,
+        /// A clean offer is not asked again whether it is stale when it is given a place, though a range that
+        /// it lies in was invalidated since, and nothing of it was found. (The server's part.)
+        OfferOvertakenByDrop,
         /// A read of a frame that was overwritten meanwhile is believed.
         ReadUnconfirmed,
         /// A copy out of staging memory is believed although the memory was given to another group meanwhile.

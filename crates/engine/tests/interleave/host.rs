@@ -98,6 +98,37 @@ impl World {
         self.tier.stage_in(id, &page_of(id, version), StageKind::Clean(token), 0);
     }
 
+    /// A clean page leaves the host's pool: from now on others may have it.
+    pub(crate) fn give_up(&self, id: &PageId) {
+        let version = self.disk.lock().unwrap().now[id];
+        let token = self.tier.token_unless_held(id).unwrap();
+        *self.given_up.lock().unwrap() = Some((version, token));
+    }
+
+    /// Offers it.
+    pub(crate) fn offer_given_up(&self, id: &PageId) {
+        let given_up = self.given_up.lock().unwrap().take();
+        let (version, token) = given_up.unwrap();
+        self.offer(id, version, Some(token));
+    }
+
+    /// Writes the next version of a page to disk, past the tier, which is told before. Nobody else has the
+    /// page.
+    pub(crate) fn overwrite(&self, id: &PageId) {
+        let version = self.issue(id);
+        let only = IdRange { start: *id, count: 1, shift: 0 };
+        if self.tier.changes_elsewhere(id).is_some() {
+            while self.tier.invalidate_range(&only).is_err() {
+                self.work_or_wait(OWNER);
+            }
+        }
+        while self.tier.stage_out_touches(&only) {
+            self.work_or_wait(OWNER);
+        }
+        self.write_disk(id, version);
+        self.taken(id, version);
+    }
+
     /// Begins the next version of a page. Only one thread writes a page.
     pub(crate) fn issue(&self, id: &PageId) -> u64 {
         let mut known = self.known.lock().unwrap();
@@ -162,7 +193,7 @@ impl World {
     }
 
     /// Synced at once.
-    fn write_disk(&self, id: &PageId, version: u64) {
+    pub(crate) fn write_disk(&self, id: &PageId, version: u64) {
         point();
         let mut disk = self.disk.lock().unwrap();
         disk.now.insert(*id, version);

@@ -23,6 +23,8 @@ mod readers;
 
 mod offers;
 
+mod given_up;
+
 mod second_chances;
 
 mod workers;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mezzanine_engine::format::Superblock;
-use mezzanine_engine::{Blank, Design, Lookup, PageId, ReadError, ReadFlash, Tier, TierConfig};
+use mezzanine_engine::{Blank, Design, Lookup, PageId, ReadError, ReadFlash, Tier, TierConfig, Token};
 use mezzanine_ground::interleave::explore;
 use shuttle::sync::RwLock;
 
@@ -53,6 +53,8 @@ pub(crate) struct World {
     pub(crate) flash: Mutex<Flash>,
     pub(crate) disk: Mutex<Disk>,
     pub(crate) known: Mutex<BTreeMap<PageId, Known>>,
+    /// The version of a page that has left the host's pool and is about to be offered, and its token.
+    pub(crate) given_up: Mutex<Option<(u64, Token)>>,
     pub(crate) finished: AtomicBool,
     /// Readers of pages against writers past the tier.
     pub(crate) host_lock: RwLock<()>,
@@ -129,6 +131,7 @@ impl World {
             flash: Mutex::new(flash),
             disk: Mutex::default(),
             known: Mutex::default(),
+            given_up: Mutex::default(),
             finished: AtomicBool::new(false),
             host_lock: RwLock::new(()),
             page_locks: (0..PAGE_LOCKS).map(|_| RwLock::new(())).collect(),

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::slice;
 
-use mezzanine_engine::{Mark, PageId, SyncMode};
+use mezzanine_engine::{Mark, PageId, SyncMode, Token};
 
 use crate::pages::{Found, Written};
 use crate::read_ahead::AheadCounts;
@@ -91,16 +91,39 @@ pub unsafe extern "C" fn mezz_write(
     }
 }
 
-/// Offers a clean page that leaves the pool: a copy in memory, no waiting. Whether the tier took it.
+/// A clean page is about to leave the pool, and nobody else can have it yet. Whether it is to be offered when
+/// it has: then `token` is what [`mezz_offer`] needs. The tier has it otherwise.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_before_offer(host: &MezzHost, page: MezzPage, token: &mut u32) -> bool {
+    let Some(seen) = host.0.token_unless_held(&page.id()) else { return false };
+    *token = seen.number();
+    true
+}
+
+/// Offers a clean page that has left the pool: a copy in memory, no waiting. Whether the tier took it; not if
+/// anything newer was written, to the tier or past it, or the page was dropped, since `token`.
 ///
 /// # Safety
 /// `host` is from `mezz_open` and attached; `bytes` has a page's length.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_offer(host: &MezzHost, page: MezzPage, bytes: *const u8, lsn: u64) -> bool {
+pub unsafe extern "C" fn mezz_offer(
+    host: &MezzHost,
+    page: MezzPage,
+    bytes: *const u8,
+    lsn: u64,
+    token: u32,
+) -> bool {
     let host = &host.0;
     // SAFETY: the caller's promise.
     let bytes = unsafe { slice::from_raw_parts(bytes, host.geometry().page_size()) };
-    host.offer(&page.id(), bytes, lsn)
+    host.offer(&page.id(), bytes, lsn, Token::from_number(token))
+}
+
+/// Changes whenever a page that came in may have left work behind: who finds it changed by his page wakes
+/// whoever carries that out.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_work_number(host: &MezzHost) -> u64 {
+    host.0.tier().work()
 }
 
 /// Reads a page if the tier has it.
@@ -222,12 +245,6 @@ pub extern "C" fn mezz_ahead_way(host: &MezzHost, text: &mut [c_char; MEZZ_TEXT_
     };
     put_text(&what, text);
     way
-}
-
-/// Whether the tier has the page now.
-#[unsafe(no_mangle)]
-pub extern "C" fn mezz_holds(host: &MezzHost, page: MezzPage) -> bool {
-    host.0.holds(&page.id())
 }
 
 /// Whether the tier never holds the only copy of a page.

@@ -217,6 +217,11 @@ pub fn write(host: &Host, block: u32, version: u8) -> Written {
     host.write(&id(block), &page(version), u64::from(version), Some(mark)).unwrap()
 }
 
+/// Gives a clean page up and offers it at once.
+pub fn offer(host: &Host, id: &PageId, page: &[u8], lsn: u64) -> bool {
+    host.token_unless_held(id).is_some_and(|token| host.offer(id, page, lsn, token))
+}
+
 pub fn checkpoint(host: &Host, redo: u64) {
     let point = RedoPoint { redo, timeline: 1 };
     host.checkpoint_marked();

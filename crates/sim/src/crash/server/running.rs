@@ -155,7 +155,10 @@ impl<'w> Server<'w> {
         } else {
             let (id, page) = (self.world.scenario.space.id(buffer.place), page_of(buffer));
             if !self.hosts.is_empty() {
-                self.host().offer(&id, &page, buffer.lsn);
+                let host = self.host();
+                if let Some(token) = host.token_unless_held(&id) {
+                    host.offer(&id, &page, buffer.lsn, token);
+                }
             }
         }
         self.pool.remove(buffer.place);
