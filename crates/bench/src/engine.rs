@@ -9,7 +9,7 @@ use mezzanine_engine::{PageId, TierConfig};
 
 use crate::host::MemoryHost;
 use crate::report::{Outcome, Row, Scale, median};
-use crate::timing::{BATCH, PAGE, ROUNDS, Work, copies, ids};
+use crate::timing::{BATCH, PAGE, ROUNDS, Work, copies, ids, staged_lookups, staging_copies};
 
 /// Threads that are many more than there are processors.
 const MANY_THREADS: usize = 32;
@@ -17,6 +17,7 @@ const MANY_THREADS: usize = 32;
 pub(crate) fn run(scale: Scale, frames: u64) -> Outcome {
     let mut rows = lookups(scale, scale.pick(frames, 4096))?;
     rows.extend(stage_ins(scale)?);
+    rows.extend(copies_of_staging(scale)?);
     Ok(rows)
 }
 
@@ -107,6 +108,24 @@ fn stage_ins(scale: Scale) -> Outcome {
         Row::new("stage-in of 4 KiB, two threads against one", 2.0 * one / two, "times"),
         Row::new(format!("stage-in of 4 KiB, {MANY_THREADS} threads"), many / 1e6, "million/s")
             .beside("two threads", few / 1e6),
+    ])
+}
+
+/// What staging memory's copies cost, beside those of the C library.
+fn copies_of_staging(scale: Scale) -> Outcome {
+    let count = scale.pick(400_000, 8_000);
+    let host = MemoryHost::new(&TierConfig::new(PAGE as u32, 4096))?;
+    let page = vec![0; PAGE];
+    let pages: Vec<PageId> =
+        (0..host.tier.geometry().group_pages() / 2).map(|n| PageId::volume(1, n)).collect();
+    pages.iter().for_each(|id| host.stage_in(id, &page));
+    let hit = staged_lookups(&host, &pages, count)?;
+    let copies = staging_copies(count);
+    Ok(vec![
+        Row::new("copy of 4 KiB out of staging memory", copies.out, "ns").beside("memcpy", copies.memcpy_out),
+        Row::new("copy of 4 KiB into staging memory", copies.into, "ns").beside("memcpy", copies.memcpy_into),
+        Row::new("lookup of a page in staging memory, with its copy", hit, "ns")
+            .beside("memcpy", copies.memcpy_out),
     ])
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use mezzanine_engine::{Lookup, PageId};
 use mezzanine_ground::random::Random;
+use mezzanine_ground::region::Region;
 
 use crate::host::MemoryHost;
 use crate::report::median;
@@ -86,6 +87,64 @@ fn stage_ins(host: &MemoryHost, ids: &[PageId]) -> f64 {
         nanoseconds += start.elapsed().as_nanos();
     }
     nanoseconds as f64 / ids.len() as f64
+}
+
+/// Nanoseconds of a copy of a page out of staging memory, and into it.
+pub(crate) struct StagingCopies {
+    pub(crate) out: f64,
+    pub(crate) into: f64,
+    /// Of the C library's copies between memory of the same sizes and alignments.
+    pub(crate) memcpy_out: f64,
+    pub(crate) memcpy_into: f64,
+}
+
+/// The engine's copies of pages and the C library's, `count` of each in each round, between one page of the
+/// host's and as many of a region as staging memory has.
+pub(crate) fn staging_copies(count: u64) -> StagingCopies {
+    const PAGES: usize = 1024;
+    let region = Region::heap(PAGE * PAGES);
+    let mut page = vec![0; PAGE];
+    let offsets = || (0..count).map(|n| n as usize % PAGES * PAGE);
+    let out = timed(count, || offsets().for_each(|offset| region.copy_out(offset, black_box(&mut page))));
+    let into = timed(count, || offsets().for_each(|offset| region.copy_in(offset, black_box(&page))));
+    // Aligned as a region is: some copies take twice as long between certain addresses.
+    let mut memory = vec![0u8; PAGE * (PAGES + 1)];
+    let aligned = memory.as_ptr().align_offset(PAGE);
+    let memory = &mut memory[aligned..aligned + PAGE * PAGES];
+    memory.fill(1);
+    let memcpy_out = timed(count, || {
+        offsets().for_each(|offset| black_box(&mut page).copy_from_slice(&memory[offset..offset + PAGE]));
+    });
+    let memcpy_into = timed(count, || {
+        offsets().for_each(|offset| memory[offset..offset + PAGE].copy_from_slice(black_box(&page)));
+    });
+    black_box(memory);
+    StagingCopies { out, into, memcpy_out, memcpy_into }
+}
+
+/// Nanoseconds of a lookup of a page that staging memory has, with its copy.
+pub(crate) fn staged_lookups(host: &MemoryHost, ids: &[PageId], count: u64) -> Result<f64, &'static str> {
+    let mut out = vec![0; PAGE];
+    let nanoseconds = timed(count, || {
+        ids.iter().cycle().take(count as usize).for_each(|id| {
+            black_box(host.tier.lookup(id, black_box(&mut out)));
+        });
+    });
+    // Nobody has carried out a job since they were staged in.
+    match ids.iter().all(|id| host.tier.lookup(id, &mut out) == Lookup::Memory) {
+        true => Ok(nanoseconds),
+        false => Err("pages that were just staged in are not in staging memory"),
+    }
+}
+
+/// Nanoseconds of each of the `count` things that `round` does: the median of several rounds.
+fn timed(count: u64, mut round: impl FnMut()) -> f64 {
+    let round = |_| {
+        let start = Instant::now();
+        round();
+        start.elapsed().as_nanos() as f64 / count as f64
+    };
+    median((0..ROUNDS).map(round).collect())
 }
 
 /// Nanoseconds of a copy and a checksum alone.

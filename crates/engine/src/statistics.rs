@@ -44,6 +44,10 @@ pub(crate) enum Event {
     Miss,
     StagedDirty,
     StagedClean,
+    /// Where a design takes only some pages, nearly every one that comes.
+    Refused,
+    /// With second-touch admission, nearly every clean page that comes.
+    FirstTouch,
 }
 
 counters! {

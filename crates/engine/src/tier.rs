@@ -46,6 +46,8 @@ impl Tier {
         statistics.misses = of(Event::Miss);
         statistics.staged_dirty = of(Event::StagedDirty);
         statistics.staged_clean = of(Event::StagedClean);
+        statistics.refused = of(Event::Refused);
+        statistics.clean_first_seen = of(Event::FirstTouch);
         statistics
     }
 
@@ -105,11 +107,11 @@ impl Tier {
         // Under the lock, which whoever stops admission waits for: so a page that is on its way counts in the
         // present mode.
         if control.stopped.get() != 0 || self.geometry.config().admission == Admission::Clean {
-            control.counters.refused.count(1);
+            self.count(Event::Refused);
             return StageIn::Refused;
         }
         if older.is_none() && !placement.admits(id, true) {
-            control.counters.refused.count(1);
+            self.count(Event::Refused);
             return StageIn::Refused;
         }
         let through = self.sync_mode() == SyncMode::Through;
@@ -179,7 +181,7 @@ impl Tier {
             return StageIn::Dropped;
         };
         if control.stopped.get() != 0 || self.geometry.config().admission == Admission::Dirty {
-            counters.refused.count(1);
+            self.count(Event::Refused);
             return StageIn::Dropped;
         }
         if shard.find(id).is_some() {
@@ -194,12 +196,12 @@ impl Tier {
             return StageIn::Dropped;
         }
         if !self.second_touch_admits(id) {
-            counters.clean_first_seen.count(1);
+            self.count(Event::FirstTouch);
             return StageIn::FirstTouch;
         }
         let placement = self.placement();
         if !placement.admits(id, false) {
-            counters.refused.count(1);
+            self.count(Event::Refused);
             return StageIn::Dropped;
         }
         let checksum = crc32c::crc32c(page);

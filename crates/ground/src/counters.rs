@@ -56,19 +56,63 @@ pub fn count(region: &Region, owner: u32, event: usize) {
 #[cold]
 #[inline(never)]
 fn count_elsewhere(region: &Region, owner: u32, event: usize) {
-    let me = thread_number();
     let line = |index| region.at::<Stripe>(index).expect("a region that is counted in has these lines");
-    let claimed =
-        Claimed { owner, thread: me, line: owner.wrapping_mul(7).wrapping_add(me) % STRIPES as u32 };
-    let own = line(claimed.line as usize);
-    let is_mine = || own.claim.get() == claimed.claim();
-    if me != SHARED && (is_mine() || (own.claim.get() == 0 && own.claim.claim(claimed.claim()))) {
-        CLAIMED.set(claimed);
-        let count = &own.counts[event];
-        count.set(count.get() + 1);
-    } else {
-        line(STRIPES).counts[event].count(1);
+    match claim_line(region, owner, thread_number()) {
+        Some(claimed) => {
+            CLAIMED.set(claimed);
+            let count = &line(claimed.line as usize).counts[event];
+            count.set(count.get() + 1);
+        }
+        None => line(STRIPES).counts[event].count(1),
     }
+}
+
+/// The line of a thread with this number, if it has one: claimed before, or now.
+fn claim_line(region: &Region, owner: u32, thread: u32) -> Option<Claimed> {
+    let claimed =
+        Claimed { owner, thread, line: owner.wrapping_mul(7).wrapping_add(thread) % STRIPES as u32 };
+    let own = region.at::<Stripe>(claimed.line as usize)?;
+    let is_mine = || own.claim.get() == claimed.claim();
+    let has = thread != SHARED && (is_mine() || (own.claim.get() == 0 && own.claim.claim(claimed.claim())));
+    has.then_some(claimed)
+}
+
+/// The number, below [`STRIPES`], of the line that this thread alone counts in, for what else threads keep
+/// apart in a region: nobody else has that number as long as the thread lives, nor its successor before. `None`
+/// if others have claimed it; then the thread has no place of its own.
+#[inline(always)]
+pub fn own_line(region: &Region, owner: u32) -> Option<usize> {
+    let claimed = CLAIMED.get();
+    if claimed.owner == owner {
+        if let Some(own) = region.at::<Stripe>(claimed.line as usize) {
+            if own.claim.get() == claimed.claim() {
+                return Some(claimed.line as usize);
+            }
+        }
+    }
+    claim_own_line(region, owner)
+}
+
+#[cold]
+#[inline(never)]
+fn claim_own_line(region: &Region, owner: u32) -> Option<usize> {
+    // In an explored order the threads are coroutines of one: each has a line, and none is noted for the next
+    // time.
+    if let Some(thread) = explored_thread() {
+        return Some(claim_line(region, owner, thread)?.line as usize);
+    }
+    let claimed = claim_line(region, owner, thread_number())?;
+    CLAIMED.set(claimed);
+    Some(claimed.line as usize)
+}
+
+#[cfg(feature = "interleave")]
+use crate::interleave::explored_thread;
+
+/// The number of the thread in the order that is explored: nowhere in shipped builds.
+#[cfg(not(feature = "interleave"))]
+fn explored_thread() -> Option<u32> {
+    None
 }
 
 /// The line that a thread counted in last, for the next time.

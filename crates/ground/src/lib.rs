@@ -17,6 +17,8 @@ pub mod failpoint;
 pub mod fields;
 pub mod interleave;
 pub mod lock;
+#[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
+mod page_copy;
 pub mod planted;
 pub mod random;
 pub mod region;

@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU64 as PlainU64, Ordering};
 pub use crate::{arrayed, shared, states};
 
 use crate::interleave::{AtomicU32, AtomicU64, word_point};
+#[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
+use crate::page_copy;
 
 /// Alignment of a region: page memory in it is used for direct I/O.
 pub const REGION_ALIGNMENT: usize = 4096;
@@ -375,15 +377,21 @@ impl Region {
         let words = self.slice::<PageWord>(offset, source.len() / 8);
         #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
         if source.len() >= COPIED_AT_ONCE {
+            let (from, to) = (source.as_ptr(), words.as_ptr().cast_mut().cast::<u8>());
             // SAFETY: source and target have this length and do not overlap, for nobody has a slice of page
-            // memory that is copied to. To others the instruction is as if the bytes were stored
-            // relaxed, one after the other.
+            // memory that is copied to.
+            if source.len() % page_copy::STEP == 0 && unsafe { page_copy::by_vectors(from, to, source.len()) }
+            {
+                return;
+            }
+            // SAFETY: as above. To others the instruction is as if the bytes were stored relaxed, one after the
+            // other.
             unsafe {
                 std::arch::asm!(
                     "rep movsb",
                     inout("rcx") source.len() => _,
-                    inout("rsi") source.as_ptr() => _,
-                    inout("rdi") words.as_ptr() => _,
+                    inout("rsi") from => _,
+                    inout("rdi") to => _,
                     options(nostack, preserves_flags)
                 );
             }
@@ -409,8 +417,13 @@ impl Region {
         assert_eq!(target.len() % 8, 0);
         let words = self.slice::<PageWord>(offset, target.len() / 8);
         #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
-        if target.len() % LINE == 0 && !target.is_empty() {
-            copy_lines(words, target);
+        if target.len() % page_copy::STEP == 0 && !target.is_empty() {
+            let (from, to, bytes) = (words.as_ptr().cast(), target.as_mut_ptr(), target.len());
+            // SAFETY: both have this length, and the target is the caller's alone.
+            if !unsafe { page_copy::by_vectors(from, to, bytes) } {
+                // SAFETY: as above.
+                unsafe { page_copy::by_halves(from, to, bytes) };
+            }
             std::sync::atomic::fence(Ordering::Acquire);
             return;
         }
@@ -477,45 +490,6 @@ pub fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
 pub fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
     let bytes = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
     bytes.enumerate().fold(0, |mask, (index, found)| mask | u32::from(found == byte) << index)
-}
-
-/// Bytes that [`copy_lines`] copies in one step.
-#[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
-const LINE: usize = 64;
-
-/// Copies words to as many bytes, a multiple of [`LINE`] and not 0. Unlike the string instruction, plain
-/// loads are in order with the loads that follow by the processor's manual, and whoever copies looks at a
-/// state afterwards.
-#[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
-fn copy_lines(words: &[PageWord], target: &mut [u8]) {
-    assert!(size_of_val(words) == target.len() && target.len() % LINE == 0 && !target.is_empty());
-    // SAFETY: every processor of this architecture has SSE2. Words and target have this length, and the
-    // target is the caller's alone. To others it is as if the words were loaded relaxed, one after the other.
-    unsafe {
-        std::arch::asm!(
-            "2:",
-            "movdqu {a}, xmmword ptr [{from}]",
-            "movdqu {b}, xmmword ptr [{from} + 16]",
-            "movdqu {c}, xmmword ptr [{from} + 32]",
-            "movdqu {d}, xmmword ptr [{from} + 48]",
-            "movdqu xmmword ptr [{to}], {a}",
-            "movdqu xmmword ptr [{to} + 16], {b}",
-            "movdqu xmmword ptr [{to} + 32], {c}",
-            "movdqu xmmword ptr [{to} + 48], {d}",
-            "add {from}, 64",
-            "add {to}, 64",
-            "sub {left}, 64",
-            "jnz 2b",
-            from = inout(reg) words.as_ptr() => _,
-            to = inout(reg) target.as_mut_ptr() => _,
-            left = inout(reg) target.len() => _,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            c = out(xmm_reg) _,
-            d = out(xmm_reg) _,
-            options(nostack)
-        );
-    }
 }
 
 /// Stores bytes as words, each relaxed.
@@ -590,7 +564,7 @@ mod tests {
     #[test]
     fn what_is_copied_in_is_copied_out() {
         let region = Region::heap(64 << 10);
-        for bytes in [0, 8, 56, 64, 72, 192, 1016, 1024, 4096, 4104, 32 << 10] {
+        for bytes in [0, 8, 56, 64, 72, 128, 192, 1016, 1024, 1088, 4096, 4104, 32 << 10] {
             for offset in [0, 8, 64, 4096 + 8] {
                 let source: Vec<u8> = (0..bytes).map(|at| (at * 7 + offset + 1) as u8).collect();
                 region.copy_in(offset, &source);

@@ -12,6 +12,7 @@ impl InPlace<'_> {
             return true;
         }
         let _guard = homes.lock(self.owner);
+        homes.tell_of_all(self.owner);
         if let Some(counted) = homes.slots.filter(|_| referenced).map(|slots| slots.counted(id)) {
             if counted.get() != id.hash() | 1 {
                 homes.order().visit(order::Miss(homes.key(id)));

@@ -153,6 +153,7 @@ impl InPlace<'_> {
             if !homes.cleaner_wants() {
                 break;
             }
+            homes.tell_of_all(self.owner);
             let Some(home) = homes.coldest_dirty() else { break };
             match self.step_for(home) {
                 Step::Write(position) => list.push(BatchPage { position, place: list.len() as u64 }),

@@ -105,6 +105,7 @@ impl InPlace<'_> {
         while victims < most {
             let victim = {
                 let _guard = homes.lock(self.owner);
+                homes.tell_of_all(self.owner);
                 // Where the policy chooses what comes in, no more leaves than has to, or colder pages would
                 // follow.
                 let enough = homes.geometry.selective && homes.coming() >= homes.geometry.kept_coming;

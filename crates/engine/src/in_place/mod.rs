@@ -38,7 +38,8 @@
 //! The policy knows *logical frames*, of which each home is one. A rewrite gives that of the old home to the
 //! new one: to the policy the page has stayed in its frame, as in the papers.
 //!
-//! `Placed::lock` guards everything here. It is taken last: under a shard's lock, the control lock, or none,
+//! `Placed::lock` guards everything here but what threads note for the policy ([`noted`]): lookups take no lock.
+//! It is taken last: under a shard's lock, the control lock, or none,
 //! and nothing is called under it.
 
 mod admission;
@@ -53,6 +54,8 @@ mod recover;
 
 mod copy_forward;
 
+mod noted;
+
 mod slots;
 
 mod dirty_evictions;
@@ -65,6 +68,7 @@ use order::LogicalFrame;
 pub use slots::DiskMark;
 use slots::{SlotLayout, Slots};
 
+use mezzanine_ground::counters::own_line;
 use mezzanine_ground::interleave::AtomicU32;
 use mezzanine_ground::lock::{Guard, RegionLock};
 use mezzanine_ground::region::{Region, State as _, Word, shared, states};
@@ -131,6 +135,8 @@ pub(crate) struct Placed {
     /// What is to leave the queue of records, and the groups that must be durable first; 0 if nothing waits.
     pub(crate) ring_barrier: Word,
     pub(crate) ring_barrier_end: Word,
+    /// Behind the last line of which the thread has ever noted a reference.
+    noting: Word,
 }
 
 /// One home.
@@ -210,6 +216,8 @@ pub(crate) struct PlacedLayout {
     written: usize,
     order: usize,
     dirty_order: usize,
+    /// What threads have noted for the policy.
+    noted: usize,
     slots: SlotLayout,
 }
 
@@ -228,6 +236,7 @@ impl PlacedLayout {
             written: take(homes * 4, 64),
             order: take(placed.order.bytes(), 64),
             dirty_order: take(dirty, 64),
+            noted: take(noted::NOTED_BYTES, 64),
             slots: match &placed.slots {
                 Some(geometry) => SlotLayout::compute(placed, geometry, take),
                 None => SlotLayout::default(),
@@ -276,8 +285,13 @@ impl<'r> Homes<'r> {
         (0..self.geometry.homes).map(Frame)
     }
 
+    /// Takes the lock, and tells the policy what this thread has noted.
     fn lock(&self, owner: u32) -> Guard<'r> {
-        self.control.lock.lock(owner)
+        let guard = self.control.lock.lock(owner);
+        if let Some(line) = own_line(self.region, owner) {
+            self.tell_of(line);
+        }
+        guard
     }
 
     fn home(&self, home: Frame) -> &'r Home {

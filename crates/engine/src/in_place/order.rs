@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use mezzanine_ground::replacement::{PageKey, Replacement, Visitor};
 
-use super::{FrameWord, HomeState, Homes, InPlace};
-use crate::ids::{EntryNumber, Frame};
+use super::{FrameWord, HomeState, Homes};
+use crate::ids::Frame;
 
 /// A frame as the policy knows it: a page that is rewritten takes it along to its new home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +166,8 @@ impl Homes<'_> {
         self.of_logical(logical).get()
     }
 
-    /// The home whose page leaves next. It leaves the orders and is LEAVING.
+    /// The home whose page leaves next. It leaves the orders and is LEAVING. Under the lock; the policy was told
+    /// what all threads have noted.
     pub(super) fn victim(&self) -> Option<Frame> {
         let logical = self.order().visit(Victim)?;
         let home = self.home_of_logical(logical);
@@ -180,26 +181,5 @@ impl Homes<'_> {
         let logical = self.dirty_order()?.visit(Victim)?;
         self.control.dirty.set(self.control.dirty.get() - 1);
         Some(self.home_of_logical(logical))
-    }
-}
-
-impl InPlace<'_> {
-    /// A lookup has found the page at `entry`: tells the policy, and returns the page's home.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn refer(&self, entry: EntryNumber) -> Frame {
-        let homes = self.homes();
-        let home = homes.of_entry(entry);
-        let _guard = homes.lock(self.owner);
-        // The page may have left since it was seen.
-        let there = homes.home(home);
-        if homes.state(home) == HomeState::Used && there.entry() == entry {
-            let logical = there.logical();
-            homes.order().visit(Refer(logical));
-            if let Some(order) = homes.dirty_order() {
-                order.visit(Refer(logical));
-            }
-        }
-        home
     }
 }

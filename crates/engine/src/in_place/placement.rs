@@ -57,7 +57,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn hit(&self, entry: EntryNumber) -> Frame {
-        self.refer(entry)
+        self.note_hit(entry)
     }
 
     fn missed(&self, id: &PageId) {

@@ -60,6 +60,10 @@ mezzanine_ground::planted_part! {
         HomeReusedEarly,
         /// Where pages are written in place: a dirty page is let go without being written to disk.
         DirtyEvicted,
+        /// Where pages are written in place: a thread says that it has noted a page for the policy before it
+        /// has. Whoever tells the policy meanwhile tells it of another one, and the page leaves though it was
+        /// referenced.
+        NotedBeforeStored,
         /// Where pages are written in place: naming victims that all stay, because the list of those that
         /// leave is full, counts as a step, so that looking for a job has no end. It was so once.
         StayingPagesEvicted,

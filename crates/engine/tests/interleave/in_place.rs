@@ -1,8 +1,11 @@
 //! Designs that write in place: pages are rewritten, relocated, evicted, cleaned and dropped, and their homes
 //! given to others, while they are read.
 
+use std::sync::Arc;
+
 use mezzanine_engine::planted::Bug;
 use mezzanine_engine::{Design, IdRange, PageId};
+use mezzanine_ground::interleave::explore;
 
 use crate::drains::CHECKPOINT;
 use crate::schedules::{check, finds};
@@ -81,6 +84,50 @@ const DROP: Thread = |world| {
     world.write(&file);
 };
 
+/// Whether the tier has a page. The policy is told of nothing.
+fn has(world: &World, block: u64) -> bool {
+    let mut cursor = world.tier.first_page();
+    while let Some(held) = world.tier.pages(&mut cursor, 64) {
+        if held.iter().any(|page| page.id == id(block)) {
+            return true;
+        }
+    }
+    false
+}
+
+/// A page comes into a full tier.
+fn come(world: &World, block: u64) {
+    world.write(&PageId::volume(3, block));
+    while world.work(OWNER) {}
+}
+
+/// The page that leaves a full tier when the second page comes in and not before, as long as nothing is read.
+fn leaves_second() -> u64 {
+    let world = full(Design::Lru);
+    come(&world, 0);
+    let there: Vec<u64> = (0..100).filter(|&block| has(&world, block)).collect();
+    come(&world, 1);
+    there.into_iter().find(|&block| !has(&world, block)).expect("a page leaves for the second that comes")
+}
+
+/// While a page is read, another comes in, for which another one leaves. So the page that was read is not the
+/// next to leave.
+fn referenced() {
+    let block = leaves_second();
+    let world = Arc::new(full(Design::Lru));
+    explore(true);
+    let (read, came) = (Arc::clone(&world), Arc::clone(&world));
+    let reader = shuttle::thread::spawn(move || read.read(&id(block)));
+    let writer = shuttle::thread::spawn(move || come(&came, 0));
+    reader.join().unwrap();
+    writer.join().unwrap();
+    explore(false);
+    assert!(has(&world, block), "a page has left before its turn");
+    come(&world, 1);
+    assert!(has(&world, block), "the policy was not told that page {block} was read");
+    world.tier.check();
+}
+
 fn rewritten(design: Design) {
     gone_round(design).run(1, &[READ, READ, REWRITE]);
 }
@@ -144,4 +191,14 @@ fn a_copy_of_memory_that_never_had_the_page_is_noticed() {
 #[test]
 fn a_dirty_page_that_is_let_go_is_noticed() {
     finds(Bug::DirtyEvicted, || evicted(Design::Lru), 100);
+}
+
+#[test]
+fn pages_that_are_referenced_stay() {
+    check(referenced);
+}
+
+#[test]
+fn a_reference_that_is_told_before_it_is_noted_is_noticed() {
+    finds(Bug::NotedBeforeStored, referenced, 1000);
 }

@@ -32,6 +32,11 @@ pub(super) fn exploring() -> bool {
     EXPLORING.with(Cell::get) && !std::thread::panicking()
 }
 
+/// The number of this thread in the order that is explored, from 1 on; none outside of one.
+pub(crate) fn explored_thread() -> Option<u32> {
+    exploring().then(|| usize::from(shuttle::current::me()) as u32 + 1)
+}
+
 /// Lets the scheduler choose who goes on.
 pub fn point() {
     if exploring() {

@@ -30,6 +30,8 @@ pub use plain::{AtomicU32, AtomicU64, sleep_at, spin, wake_at, word_point};
 pub use plain::{exclusive, lock, now, rest, shared, sync, thread};
 
 #[cfg(feature = "interleave")]
+pub(crate) use explored::explored_thread;
+#[cfg(feature = "interleave")]
 pub use explored::spin;
 #[cfg(feature = "interleave")]
 pub use explored::words::{AtomicU32, AtomicU64, point as word_point, sleep_at, wake_at};
