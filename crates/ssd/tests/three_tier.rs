@@ -170,8 +170,8 @@ fn collections_are_fewest_with_nfa_and_most_with_the_baseline() {
     assert!(bl.hit_ratio() > nfa.hit_ratio(), "BL {}, NFA {}", bl.hit_ratio(), nfa.hit_ratio());
 }
 
-/// References to a few hot pages, and to many others that are written and hardly ever come back; or to one set
-/// of pages that are all alike.
+/// References to a few hot pages, and to many others that are written and hardly ever come back; or to one
+/// set of pages that are all alike.
 struct Mix {
     /// Of 100 references, those to hot pages.
     hot_of_100: u64,
