@@ -66,7 +66,7 @@ fn the_commands_of_the_documents_work() {
 }
 
 /// The examples of the crates, and with what they are run: `.` is a new directory, and `TRACE` a trace in it.
-const EXAMPLES: [(&str, &str, Option<&[&str]>); 13] = [
+const EXAMPLES: [(&str, &str, Option<&[&str]>); 14] = [
     ("device", "power", Some(&[])),
     ("engine", "host", Some(&[])),
     ("fragment", "sizing", Some(&["20000", "1"])),
@@ -77,6 +77,8 @@ const EXAMPLES: [(&str, &str, Option<&[&str]>); 13] = [
     ("sqlite", "tier", Some(&["."])),
     ("ssd", "digests", Some(&["20"])),
     ("ssd", "write_amplification", Some(&["1", "0.80", "200000"])),
+    // Five streams at the size of the paper.
+    ("ssd", "three_tier_streams", None),
     ("trace", "again", Some(&["TRACE", "plain"])),
     ("volume", "files", Some(&["."])),
     // It loads a database of TPC-C, of the size that the specification wants.

@@ -75,6 +75,23 @@ fn a_trace_is_referred_to_up_to_its_end_and_a_page_shows_it() {
 }
 
 #[test]
+fn hot_pages_are_referred_to_beside_those_of_the_shape() {
+    let hot = ["--hot-pages", "900", "--hot-share", "0.8"];
+    let until = ["--references", "60000", "--also-written", "0.5"];
+    let without = run(&[&SMALL[..], &until].concat());
+    let with = run(&[&SMALL[..], &until, &hot].concat());
+    assert_eq!(with["references"], 60_000);
+    assert!(with["source"].as_str().unwrap().contains("0.8 of the references to 900 hot pages"));
+    let writes = |outcome: &Value| outcome["approaches"][0]["counts"]["writes"].as_u64().unwrap();
+    assert!(5 * writes(&with) < 2 * writes(&without), "hot pages are written");
+    let written = run(&[&SMALL[..], &until, &hot, &["--hot-written", "1"]].concat());
+    assert!(writes(&written) > 2 * writes(&with), "hot pages are not written");
+    let all_hot = ["--shape", "uniform", "--pages", "1", "--hot-pages", "900", "--hot-share", "0.999"];
+    let outcome = run(&[&all_hot[..], &SMALL[4..], &until[..2]].concat());
+    assert_eq!(outcome["distinct_pages"], 901);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_by_its_option() {
     let refused = |options: &[&str], parts: &[&str]| {
         mezz(&[&["sim", "three-tier"], options].concat()).expect(2).complains(parts);
@@ -87,6 +104,14 @@ fn what_makes_no_sense_is_refused_by_its_option() {
     refused(&["--approach", "bl"], &["--references", "nfa"]);
     refused(&["--approach", "bl", "--collections", "5"], &["--collections", "nfa"]);
     refused(&["--also-written", "2"], &["from 0 to 1"]);
+    refused(&["--hot-pages", "9", "--hot-share", "1"], &["--hot-share", "less than 1"]);
+    refused(&["--hot-pages", "0", "--hot-share", "0.5"], &["--hot-pages"]);
+    refused(&["--hot-pages", "9"], &["--hot-share"]);
+    refused(&["--hot-written", "0.5"], &["--hot-pages"]);
+    refused(
+        &["--trace", "x", "--format", "plain", "--hot-pages", "9", "--hot-share", "0.5"],
+        &["--trace", "--hot-pages"],
+    );
     refused(&["--shape", "zipf", "--warehouses", "3"], &["--warehouses", "tpcc"]);
     refused(&["--trace", "x"], &["--format"]);
     refused(&["--approach", "face"], &["bl, lpd, nfa"]);

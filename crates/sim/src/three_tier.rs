@@ -5,6 +5,7 @@
 //! of the published sizes. A stream goes on until NFA has collected as many blocks as the paper says it did,
 //! so that all approaches have to do with as much as theirs had.
 
+use mezzanine_ground::random::Random;
 use mezzanine_ssd::ConfigError;
 use mezzanine_ssd::three_tier::{Approach, Comparison, FlashConfig, Outcome, TopTier};
 use mezzanine_trace::{Generate, Op, Shape};
@@ -43,6 +44,37 @@ impl BufferTrace {
     /// The shape that stands for it.
     pub fn shape(self) -> Shape {
         [Shape::Tpcc, Shape::Tpch, Shape::Tpce][self as usize]
+    }
+}
+
+/// Hot pages that are referred to beside those of a shape, all of them equally often.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HotPages {
+    /// How many there are.
+    pub pages: u32,
+    /// Share of all references that are theirs; from 0, and below 1.
+    pub share: f64,
+    /// Share of these references that change their page, from 0 to 1.
+    pub written: f64,
+}
+
+impl HotPages {
+    /// Shapes have fewer pages than this: hot pages are numbered from here.
+    const FIRST: u64 = 1 << 32;
+    const UNIT: u64 = 1 << 30;
+
+    /// The hot page that is referred to before the shape's next one, and whether it is changed; `None` once
+    /// it is the shape's turn.
+    ///
+    /// # Panics
+    /// If there are no pages.
+    pub fn draw(&self, random: &mut Random) -> Option<(u64, bool)> {
+        let of_unit = |share: f64| (share * Self::UNIT as f64) as u64;
+        if !random.chance(of_unit(self.share), Self::UNIT) {
+            return None;
+        }
+        let page = Self::FIRST + random.below(self.pages.into());
+        Some((page, random.chance(of_unit(self.written), Self::UNIT)))
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use mezzanine_ground::random::Random;
-use mezzanine_sim::three_tier::{BufferTrace, PAGE_BYTES, PUBLISHED_COLLECTIONS, Race};
+use mezzanine_sim::three_tier::{BufferTrace, HotPages, PAGE_BYTES, PUBLISHED_COLLECTIONS, Race};
 use mezzanine_ssd::ConfigError;
 use mezzanine_ssd::three_tier::{Approach, Comparison, FlashConfig, PAGES_MAX, TopTier};
 use mezzanine_trace::{Format, Generate, Op, Request, Shape, open};
@@ -25,6 +25,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   mezz sim three-tier --shape tpch --collections 5000 --json
   mezz sim three-tier --trace buffer.mezztrace --format mezzanine --blocks 256 --block-pages 64 --top-frames 2000
   mezz sim three-tier --also-written 0.3 --report three-tier.html    three in ten reads change their page as well
+  mezz sim three-tier --shape uniform --pages 1000000 --also-written 0.7 --hot-pages 37000 --hot-share 0.81 --hot-written 0.0005    what comes back is hardly ever written
 
 A database refers to pages through a buffer pool in memory; what that lacks, and the dirty pages that leave it, a cache on flash is asked \
 for, over one disk. `bl` is a cache over a translation layer, `lpd` tells the translation layer which cold pages it has dropped, `nfa` \
@@ -77,6 +78,19 @@ pub(crate) struct ThreeTierArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     also_written: f64,
 
+    /// Hot pages beside those of the shape, all referred to equally often.
+    #[arg(long, value_name = "N", requires = "hot_share", conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..))]
+    hot_pages: Option<u32>,
+
+    /// Share of all references that are to hot pages, from 0 to less than 1.
+    #[arg(long, value_name = "SHARE", requires = "hot_pages", value_parser = share_below_1)]
+    hot_share: Option<f64>,
+
+    /// Share of the references to hot pages that change their page, from 0 to 1 (default: 0; --also-written is
+    /// of the shape alone).
+    #[arg(long, value_name = "SHARE", requires = "hot_pages", value_parser = share)]
+    hot_written: Option<f64>,
+
     /// End after so many references (default: at the end of a trace; with a shape, if nfa runs, when it has
     /// collected enough).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -123,6 +137,13 @@ fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
         _ => Err("not a number from 0 to 1".to_owned()),
+    }
+}
+
+fn share_below_1(text: &str) -> Result<f64, String> {
+    match share(text) {
+        Ok(value) if value < 1.0 => Ok(value),
+        _ => Err("not a number from 0 to less than 1".to_owned()),
     }
 }
 
@@ -209,14 +230,11 @@ impl ThreeTierArgs {
             Some(collections) => output::progress(collections, "blocks that nfa collects"),
             None => output::spinner("referring to pages"),
         };
-        let mut random = Random::new(self.seed.unwrap_or(1));
+        let seed = self.seed.unwrap_or(1);
+        let (mut random, mut hot_random) = (Random::new(seed), Random::new(!seed));
         let also_written = (self.also_written * f64::from(1 << 30)) as u64;
         let mut left = self.references.unwrap_or(u64::MAX);
-        let mut refer = |request: &Request| -> Result<bool, Failure> {
-            if !matches!(request.op, Op::Read | Op::Write) {
-                return Ok(true);
-            }
-            let changes = request.op == Op::Write || random.chance(also_written, 1 << 30);
+        let mut refer = |page: u64, changes: bool| -> Result<bool, Failure> {
             if race.distinct_pages() >= u64::from(PAGES_MAX) {
                 return Err(Failure::refused(
                     "pages",
@@ -224,12 +242,25 @@ impl ThreeTierArgs {
                 )
                 .next("use larger pages, or fewer --references"));
             }
-            race.refer(request.page, changes);
+            race.refer(page, changes);
             left -= 1;
             if left % REQUESTS_A_LOOK == 0 && until.is_some() {
                 bar.set_position(race.collections());
             }
             Ok(left > 0 && until.is_none_or(|collections| race.collections() < collections))
+        };
+        let hot = self.hot();
+        let mut refer = |request: &Request| -> Result<bool, Failure> {
+            if !matches!(request.op, Op::Read | Op::Write) {
+                return Ok(true);
+            }
+            while let Some((page, changes)) = hot.and_then(|hot| hot.draw(&mut hot_random)) {
+                if !refer(page, changes)? {
+                    return Ok(false);
+                }
+            }
+            let changes = request.op == Op::Write || random.chance(also_written, 1 << 30);
+            refer(request.page, changes)
         };
         if let (Some(path), Some(format)) = (&self.trace, self.format) {
             for request in open(path, format, page_bytes(self.page_size)).map_err(refused)? {
@@ -253,13 +284,21 @@ impl ThreeTierArgs {
         Ok(())
     }
 
+    fn hot(&self) -> Option<HotPages> {
+        let (pages, share) = (self.hot_pages?, self.hot_share?);
+        Some(HotPages { pages, share, written: self.hot_written.unwrap_or(0.0) })
+    }
+
     /// What the references come from.
     fn source(&self) -> String {
         match &self.trace {
             Some(path) => path.display().to_string(),
             None => {
                 let generate = self.generate();
-                format!("shape {}, {} pages, seed {}", generate.shape, generate.pages, generate.seed)
+                let hot = self.hot().map_or_else(String::new, |HotPages { pages, share, written }| {
+                    format!(", {share} of the references to {pages} hot pages, {written} of them writes")
+                });
+                format!("shape {}, {} pages, seed {}{hot}", generate.shape, generate.pages, generate.seed)
             }
         }
     }
