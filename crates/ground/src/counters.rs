@@ -78,8 +78,8 @@ fn claim_line(region: &Region, owner: u32, thread: u32) -> Option<Claimed> {
 }
 
 /// The number, below [`STRIPES`], of the line that this thread alone counts in, for what else threads keep
-/// apart in a region: nobody else has that number as long as the thread lives, nor its successor before. `None`
-/// if others have claimed it; then the thread has no place of its own.
+/// apart in a region: nobody else has that number as long as the thread lives, nor its successor before.
+/// `None` if others have claimed it; then the thread has no place of its own.
 #[inline(always)]
 pub fn own_line(region: &Region, owner: u32) -> Option<usize> {
     let claimed = CLAIMED.get();

@@ -384,8 +384,8 @@ impl Region {
             {
                 return;
             }
-            // SAFETY: as above. To others the instruction is as if the bytes were stored relaxed, one after the
-            // other.
+            // SAFETY: as above. To others the instruction is as if the bytes were stored relaxed, one after
+            // the other.
             unsafe {
                 std::arch::asm!(
                     "rep movsb",

@@ -38,9 +38,8 @@
 //! The policy knows *logical frames*, of which each home is one. A rewrite gives that of the old home to the
 //! new one: to the policy the page has stayed in its frame, as in the papers.
 //!
-//! `Placed::lock` guards everything here but what threads note for the policy ([`noted`]): lookups take no lock.
-//! It is taken last: under a shard's lock, the control lock, or none,
-//! and nothing is called under it.
+//! `Placed::lock` guards everything here but what threads note for the policy ([`noted`]): lookups take no
+//! lock. It is taken last: under a shard's lock, the control lock, or none, and nothing is called under it.
 
 mod admission;
 

@@ -1,8 +1,8 @@
 //! References that threads have noted and the policy has not been told of.
 //!
-//! A lookup takes no lock. A thread notes the entries that it has found in a ring of its own; whoever holds the
-//! lock of the homes tells the policy of them ("BP-Wrapper: A System Framework Making Any Replacement Algorithms
-//! (Almost) Lock Contention Free", section 3).
+//! A lookup takes no lock. A thread notes the entries that it has found in a ring of its own; whoever holds
+//! the lock of the homes tells the policy of them ("BP-Wrapper: A System Framework Making Any Replacement
+//! Algorithms (Almost) Lock Contention Free", section 3).
 //!
 //! ```text
 //!              begin            end
@@ -18,10 +18,10 @@
 //! 4. Before the policy is asked who leaves, or whether a page comes in, it is told what all threads have
 //!    noted.
 //!
-//! A thread tells the policy itself when half of its ring is full and nobody has the lock. If the ring is full
-//! and somebody has it still, a reference is lost: a policy goes by what it is told, and nothing else does.
-//! What was noted of a page that has left meanwhile is passed over. A thread that has no line (more than
-//! [`STRIPES`] have, or two have claimed the same) takes the lock at each hit.
+//! A thread tells the policy itself when half of its ring is full and nobody has the lock. If the ring is
+//! full and somebody has it still, a reference is lost: a policy goes by what it is told, and nothing else
+//! does. What was noted of a page that has left meanwhile is passed over. A thread that has no line (more
+//! than [`STRIPES`] have, or two have claimed the same) takes the lock at each hit.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -110,8 +110,8 @@ impl<'r> Homes<'r> {
         (own..used).chain(0..own).for_each(|line| self.tell_of(line));
     }
 
-    /// Tells the policy that the page at `entry` was referenced, unless it has left since it was seen. Under the
-    /// lock.
+    /// Tells the policy that the page at `entry` was referenced, unless it has left since it was seen. Under
+    /// the lock.
     fn refer(&self, entry: EntryNumber) {
         let home = self.of_entry(entry);
         let Some(there) = self.homes.get(home.0 as usize) else { return };

@@ -166,8 +166,8 @@ impl Homes<'_> {
         self.of_logical(logical).get()
     }
 
-    /// The home whose page leaves next. It leaves the orders and is LEAVING. Under the lock; the policy was told
-    /// what all threads have noted.
+    /// The home whose page leaves next. It leaves the orders and is LEAVING. Under the lock; the policy was
+    /// told what all threads have noted.
     pub(super) fn victim(&self) -> Option<Frame> {
         let logical = self.order().visit(Victim)?;
         let home = self.home_of_logical(logical);

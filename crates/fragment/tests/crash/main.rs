@@ -113,7 +113,9 @@ fn no_crash_leaves_anything_stale() {
         while crashes.load(Relaxed) < cuts {
             let (seed, mut sums) = (next.fetch_add(1, Relaxed), Sums::default());
             if let Err(broken) = run(seed, &mut sums) {
-                panic!("seed {seed}: {broken}; replay with MEZZANINE_SEED={seed} MEZZANINE_CUTS=1 and this test");
+                panic!(
+                    "seed {seed}: {broken}; replay with MEZZANINE_SEED={seed} MEZZANINE_CUTS=1 and this test"
+                );
             }
             crashes.fetch_add(LIVES - sums.closed, Relaxed);
             closed.fetch_add(sums.closed, Relaxed);

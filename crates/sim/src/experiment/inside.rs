@@ -20,8 +20,8 @@ const CLIENTS: usize = 128;
 const LATENCY_OF_UNITS: f64 = 0.67;
 /// Time in ns from a command until the kernel's thread that writes a journal has sent the next. Ours.
 const JOURNAL_WAKES: u64 = 50_000;
-/// What an fsync writes to the journal of the file system: the block that describes it with that of the inode,
-/// and behind them the block that commits it, once they are there.
+/// What an fsync writes to the journal of the file system: the block that describes it with that of the
+/// inode, and behind them the block that commits it, once they are there.
 const JOURNAL: [u64; 2] = [2 * PAGE_BYTES, PAGE_BYTES];
 
 fn model(name: &str) -> Model {

@@ -131,8 +131,8 @@ pub(crate) fn drawn(random: &mut Random, ranges: &Ranges, kind: CacheKind) -> Ss
     config
 }
 
-/// A drive that does nothing but what it is told, one command at a time: no journal, no wear levelling, no bad
-/// blocks, and a write buffer that holds next to nothing.
+/// A drive that does nothing but what it is told, one command at a time: no journal, no wear levelling, no
+/// bad blocks, and a write buffer that holds next to nothing.
 pub(crate) fn bare(geometry: Geometry, capacity_bytes: u64) -> SsdConfig {
     SsdConfig {
         capacity_bytes,

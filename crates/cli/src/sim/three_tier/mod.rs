@@ -86,8 +86,8 @@ pub(crate) struct ThreeTierArgs {
     #[arg(long, value_name = "SHARE", requires = "hot_pages", value_parser = share_below_1)]
     hot_share: Option<f64>,
 
-    /// Share of the references to hot pages that change their page, from 0 to 1 (default: 0; --also-written is
-    /// of the shape alone).
+    /// Share of the references to hot pages that change their page, from 0 to 1 (default: 0; --also-written
+    /// is of the shape alone).
     #[arg(long, value_name = "SHARE", requires = "hot_pages", value_parser = share)]
     hot_written: Option<f64>,
 

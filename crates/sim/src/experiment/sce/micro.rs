@@ -15,7 +15,8 @@ const MIB: u64 = 1 << 20;
 const CACHES: [BlockCache; 3] =
     [FLASHCACHE, BlockCache::Bcache(Writes::Through), BlockCache::EnhanceIo(Writes::Through)];
 
-/// Passes of each cache. Volume and card have a hundredth of the bed's size: what is asked for fits either way.
+/// Passes of each cache. Volume and card have a hundredth of the bed's size: what is asked for fits either
+/// way.
 fn moved(write_share: f64) -> [Vec<Traffic>; 3] {
     CACHES.map(|cache| {
         let setup = BlockSetup {

@@ -12,12 +12,13 @@
 //! *Reads.* What is there comes from the cache device; if its bucket was emptied meanwhile, it is read again.
 //! What is not comes from the backing device, is answered, and is brought in afterwards.
 //!
-//! *Writes* go to both devices at once. Written back, they go to the cache device alone, and are answered when
-//! it has them; nobody waits for their keys. Where more than 70 % of the buckets hold something dirty
-//! (`cutoff_writeback_sync`) or there is no bucket, they go to both. A bucket with dirty blocks is not emptied.
+//! *Writes* go to both devices at once. Written back, they go to the cache device alone, and are answered
+//! when it has them; nobody waits for their keys. Where more than 70 % of the buckets hold something dirty
+//! (`cutoff_writeback_sync`) or there is no bucket, they go to both. A bucket with dirty blocks is not
+//! emptied.
 //!
-//! *Writing back*, in the order of the volume: what is dirty beyond 10 % of the cache (`writeback_percent`, to
-//! which a controller of the rate comes in the end), and, while no bucket can be emptied, what is dirty at
+//! *Writing back*, in the order of the volume: what is dirty beyond 10 % of the cache (`writeback_percent`,
+//! to which a controller of the rate comes in the end), and, while no bucket can be emptied, what is dirty at
 //! all, which is assumed. Blocks side by side go as one, sixteen such runs at a time.
 //!
 //! *Streams.* A request that begins where one of the last 128 streams ended continues it. Once a stream has
