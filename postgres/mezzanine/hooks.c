@@ -116,6 +116,7 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 	uint64		mark;
 	uint64		since;
 	uint64		work;
+	PGIOAlignedBlock copy;
 
 	if (mezz_trace_is_on())
 	{
@@ -138,6 +139,18 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 	mark = mezz_mark(mezz_host);
 	pg_memory_barrier();
 	since = (pg_atomic_read_u32(&buf->state) & BM_CHECKPOINT_NEEDED) && !mezz_without("before_mark") ? 0 : mark;
+
+	/*
+	 * Without data checksums the core hands over the shared buffer itself, in
+	 * which others set hint bits meanwhile.  The tier computes a checksum of its
+	 * own, and copies the page afterwards.
+	 */
+	if (!DataChecksumsEnabled() && !mezz_without("write_copy"))
+	{
+		memcpy(copy.data, page, BLCKSZ);
+		page = copy.data;
+	}
+	mezz_pause_in("write");
 
 	work = mezz_work_number(mezz_host);
 	switch (mezz_write(mezz_host,

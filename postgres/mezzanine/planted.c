@@ -111,6 +111,8 @@ static const char *const rules[] = {
 	"unusable_settings",		/* and one that cannot be used */
 	"worker_barrier",			/* the worker closes deleted files on request */
 	"worker_slots",				/* the workers have slots of their own */
+	"write_copy",				/* a page that others change meanwhile is
+								 * copied before the tier looks at it */
 };
 
 static char *planted = NULL;

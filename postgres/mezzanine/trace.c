@@ -4,8 +4,9 @@
  *
  * Processes put what happens into a ring in shared memory; a background worker,
  * which is there only while something is recorded, takes it out and writes it
- * into the file.  Nobody waits: pages are given up under a mapping lock.  What
- * finds the ring full is lost, and counted.
+ * into the file.  Nobody waits: what finds the ring full is lost, and counted.
+ * A page is given up when no lock is held any more, so another process may have
+ * asked for it again just before.
  *
  * The ring: a process reserves the place "head" by moving it on, fills it, and
  * then says so with the place's number, counted from 1, since it had another

@@ -30,6 +30,7 @@ impl Shared {
                     self.parking.found_one();
                     let done = self.carry_out(&mut job);
                     self.cache.done(job, done);
+                    self.turns.answered();
                     if self.cache.health() == mezzanine_fragment::Health::MapFailed {
                         // Nothing could leave any more, and nothing is lost but time.
                         self.give_up("the cache device has refused a block of the map, or a flush");

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst, fence};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use mezzanine_fragment::{BLOCK_BYTES, WriteMode};
+
 use crate::host::Shared;
 
 /// More than threads that write at a time, mostly.
@@ -25,6 +27,8 @@ const LANES: usize = 64;
 const COPY_PATIENCE: Duration = Duration::from_micros(100);
 /// Who waits for an answer looks at least so often, whoever forgets to wake it.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Nobody waits longer, in all: a write whose thread has ended without an answer is never answered.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 struct Lane {
@@ -46,7 +50,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// A write or discard was answered, and the engine knows.
+    /// A write or discard was answered, or a copy written, and the engine knows.
     pub(crate) fn answered(&self) {
         fence(SeqCst);
         if self.waiting.load(SeqCst) == 0 {
@@ -61,13 +65,17 @@ impl Turns {
 }
 
 impl Shared {
-    /// Begins a write when it is its turn.
+    /// Begins a write when it is its turn: at once, where it makes no block valid.
     pub(crate) fn in_turn<T>(
         &self,
         volume: usize,
         (offset, bytes): (u64, u64),
         begin: impl FnOnce() -> T,
     ) -> T {
+        let whole = offset % BLOCK_BYTES == 0 && bytes % BLOCK_BYTES == 0;
+        if !whole || self.cache.write_mode() == WriteMode::Around {
+            return begin();
+        }
         let fragment = offset / self.cache.geometry().config().fragment_bytes;
         let lane = &self.turns.lanes[(fragment as usize).wrapping_add(volume.wrapping_mul(31)) % LANES];
         let mut begins = lane.begins.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,8 +93,8 @@ impl Shared {
         }
         lane.waiting.fetch_add(1, SeqCst);
         self.turns.waiting.fetch_add(1, SeqCst);
-        let mut copies_until = None;
-        loop {
+        let (mut copies_until, given_up_at) = (None, Instant::now() + PATIENCE);
+        while Instant::now() < given_up_at {
             fence(SeqCst);
             let left = if ahead(true) {
                 copies_until = None;

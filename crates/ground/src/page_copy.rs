@@ -26,9 +26,11 @@ pub(crate) unsafe fn by_vectors(from: *const u8, to: *mut u8, bytes: usize) -> b
 /// # Safety
 /// As for [`by_vectors`], of a processor that has AVX.
 #[target_feature(enable = "avx")]
+#[inline(never)]
 unsafe fn copy_vectors(from: *const u8, to: *mut u8, bytes: usize) {
     assert!(bytes % STEP == 0 && bytes > 0);
-    // SAFETY: by the caller. The upper halves of the registers are given back as they are expected elsewhere.
+    // SAFETY: by the caller. The upper halves of all registers are cleared, as other code expects them; it is
+    // a call, across which nobody keeps any, so not to be inlined where somebody might.
     unsafe {
         std::arch::asm!(
             "2:",

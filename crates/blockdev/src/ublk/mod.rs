@@ -248,8 +248,8 @@ pub fn is_available() -> io::Result<()> {
 pub fn delete(number: u32) -> io::Result<()> {
     let mut control = Control::open()?;
     let info = info(&mut control, number)?;
-    if info.is_served() {
-        let reason = format!("process {} serves it", info.server);
+    if info.is_served() || info.is_being_made() {
+        let reason = format!("process {} serves it, or is about to", info.server);
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, reason));
     }
     control.run(ControlOp::Stop, number, 0, &mut [])?;

@@ -34,8 +34,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz block attach /dev/nvme1n1 --backing /dev/sdb --ublk
   mezz block attach --without-cache --backing /dev/sdb --socket /run/sdb.sock
 
-Each volume is an export of its name; clients that name none get the first one. After an orderly end the cache goes on with what it had, and after a crash with all of it that was not written to in the \
-last half minute. Every write goes to the volume's own device before it is answered, flushes go there alone, and the cache device may fail or be lost at \
+Each volume is an export of its name; clients that name none get the first one. After an orderly end the cache goes on with what it had, and after a crash with \
+what had settled: what neither came in nor was written to within --settle, and is not written to regularly (--waits-per-mille). Every write goes to the volume's own device before it is answered, flushes go there alone, and the cache device may fail or be lost at \
 any time: that costs speed and nothing else. What writes to a volume's own device must come through here as long as it has a cache.
 
 What vouches for a cache after a crash is a small file in $MEZZ_STATE_DIR, /var/lib/mezz (root), $XDG_STATE_HOME/mezz or ~/.local/state/mezz. It must \
@@ -119,8 +119,8 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "without_cache")]
     pub(super) admit_writes: u32,
 
-    /// How long what is cached has to be left alone after a write until a crash does not cost it any more
-    /// (100ms to 1h). Shorter times have more writes wait for the cache device.
+    /// How long what is cached has to be left alone after it came in or was written to until a crash does not
+    /// cost it any more (100ms to 1h); what is written to regularly takes longer. Shorter times have more writes wait for the cache device.
     #[arg(long, value_name = "TIME", default_value = "30s", conflicts_with = "without_cache",
         value_parser = settle)]
     pub(super) settle: Duration,

@@ -128,9 +128,9 @@ fn begins(was_open: bool, unvouched: Option<String>, found: Recovered) -> String
     let Recovered { fragments, unstable, lost, behind_limit, .. } = found;
     let mut text = match (unvouched, was_open) {
         (Some(why), _) => return format!("empty, as it came to no orderly end, and {why}"),
-        (None, true) => format!(
-            "{fragments} fragments after a crash; {unstable} that were written to shortly before were dropped"
-        ),
+        (None, true) => {
+            format!("{fragments} fragments after a crash; {unstable} that had not settled were dropped")
+        }
         (None, false) => format!("{fragments} fragments after an orderly end"),
     };
     if behind_limit > 0 {

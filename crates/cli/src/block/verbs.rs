@@ -292,7 +292,7 @@ pub(super) fn detach(args: &DetachArgs, json: bool) -> Result<(), Failure> {
     let next = if detached.is_whole {
         "the cache goes on with what it has when it is attached again".to_owned()
     } else if detached.goes_on {
-        "the cache goes on as after a crash: without what was written to last".to_owned()
+        "the cache goes on as after a crash: without what had not settled".to_owned()
     } else {
         let left = match detached.copies_left {
             0 => String::new(),

@@ -125,6 +125,11 @@ impl StagingGroup {
         !self.is_free() && !self.is_open()
     }
 
+    /// Whether somebody copies a page to it, which may not be linked yet.
+    pub(crate) fn is_being_filled(&self) -> bool {
+        !self.is_free() && self.filled.get() != self.pages()
+    }
+
     /// Whether its summary can be made final: nobody copies to it any more.
     pub(crate) fn is_complete(&self) -> bool {
         let filled = self.filled.get() == self.pages() || planted::is(Bug::GroupUnfilled);

@@ -235,7 +235,10 @@ impl Tier {
             }
             let whole = self.batch_page_whole(page);
             if !whole && judged {
-                self.judge_unreadable(position, self.group_needed(group))?;
+                // Others were read once only: nobody loses anything by their leaving.
+                if self.matters(position, failed) {
+                    self.judge_unreadable(position, self.group_needed(group))?;
+                }
                 continue;
             }
             if !whole && self.matters(position, false) {

@@ -133,12 +133,17 @@ impl Tier {
     }
 
     /// Whether a tombstone of this range would say nothing, and take room that nothing makes at rest: no page
-    /// of it is linked, and a crash finds none that was unlinked without one. Under the control lock, without
-    /// which stage-out, which may have a page between two places otherwise, begins nothing.
+    /// of it is linked or about to be, and a crash finds none that was unlinked without one. Under the control
+    /// lock, without which stage-out, which may have a page between two places otherwise, begins nothing.
     pub(crate) fn has_nothing_of(&self, range: &IdRange) -> bool {
         let control = self.control();
         let moving = !control.batch.is_idle() || self.placement().moves();
         if !self.rests_for_disk() || moving || self.may_return() || planted::is(Bug::DropsOfNothingTakeRoom) {
+            return false;
+        }
+        // An offer that was given a place before the invalidation was counted, and is linked only when its
+        // copy is complete.
+        if self.staging_groups().iter().any(StagingGroup::is_being_filled) {
             return false;
         }
         !self.any_appended_of(range, |_, position| self.state_at(position) & VALID != 0)

@@ -5,14 +5,14 @@
 //! frames of their group were freed by overwrites. In the paper whatever was not read while the queue went
 //! round once leaves it, however much of the queue holds superseded versions; the more is written, the
 //! shorter a round is, and pages leave a queue that has room for all of them. With the rule a page leaves for
-//! room that overwrites do not make. Where nothing is overwritten it changes nothing. A group never has more
+//! room that overwrites do not make. Where nothing is overwritten it changes nothing, but for bad frames, which count as freed. A group never has more
 //! survivors than `survivors_max`, so the write amplification has the bound that it has without the rule.
 
 use std::cmp::Reverse;
 
 use crate::config::Design;
 use crate::core::Tier;
-use crate::directory::{DIRTY, GroupHead, REFERENCED, VALID, is_lost};
+use crate::directory::{GroupHead, REFERENCED, VALID, is_lost, needs_disk};
 use crate::ids::Position;
 
 /// The survivors of a group.
@@ -52,25 +52,23 @@ impl Tier {
             return Survivors { pages: Vec::new(), refused: 0 };
         }
         let directory = self.directory();
-        let state = |position: Position| directory.state(self.entry_of(position));
-        let mut pages: Vec<Position> = Position::each(self.pages_of(group, head))
-            .filter(|&position| self.survives(state(position)))
+        // Each is looked at once: others are referencing them meanwhile.
+        let states: Vec<(Position, u32)> = Position::each(self.pages_of(group, head))
+            .map(|position| (position, directory.state(self.entry_of(position))))
             .collect();
+        let survives = states.iter().filter(|(_, state)| self.survives(*state));
+        let mut pages: Vec<Position> = survives.map(|&(position, _)| position).collect();
         let excess = pages.len().saturating_sub(config.survivors_max as usize);
         pages.drain(..excess);
         if self.keeps_unreferenced() {
-            let mut freed = 0;
-            let mut others = Vec::new();
-            for position in Position::each(self.pages_of(group, head)) {
-                let state = state(position);
-                if state & VALID == 0 {
-                    freed += 1;
-                } else if state & REFERENCED == 0 && !is_lost(state) {
-                    // A dirty page that leaves costs a write to disk, and a read if it is wanted again; a
-                    // clean one the read alone. Of those alike the last ones came last.
-                    others.push((state & DIRTY == 0, Reverse(position)));
-                }
-            }
+            let freed = states.iter().filter(|(_, state)| state & VALID == 0).count();
+            // A page that has to go to disk costs a write there when it leaves, and a read if it is wanted
+            // again; another one the read alone. Of those alike the last ones came last.
+            let mut others: Vec<_> = states
+                .iter()
+                .filter(|(_, state)| state & VALID != 0 && state & REFERENCED == 0 && !is_lost(*state))
+                .map(|&(position, state)| (!needs_disk(state), Reverse(position)))
+                .collect();
             let room = freed.min(config.survivors_max as usize - pages.len());
             others.sort_unstable();
             pages.extend(others.iter().take(room).map(|&(_, Reverse(position))| position));
