@@ -1,8 +1,9 @@
-# Without data checksums the core writes shared buffers as they are, and others set hint bits in them meanwhile.
-# The tier has a checksum of its own, so what it takes is a copy of one moment of the page: that of the call.
+# Without data checksums the core writes shared buffers as they are, and others set hint bits in them
+# meanwhile. The tier has a checksum of its own, so what it takes is a copy of one moment of the page: that of
+# the call.
 #
-# A session writes a page and waits just after that moment, while another one reads the page for the first time.
-# In "through" the same bytes go to the file.
+# A session writes a page and waits just after that moment, while another one reads the page for the first
+# time. In "through" the same bytes go to the file.
 #
 # Rules: write_copy
 use strict;

@@ -120,7 +120,8 @@ pub(crate) struct AttachArgs {
     pub(super) admit_writes: u32,
 
     /// How long what is cached has to be left alone after it came in or was written to until a crash does not
-    /// cost it any more (100ms to 1h); what is written to regularly takes longer. Shorter times have more writes wait for the cache device.
+    /// cost it any more (100ms to 1h); what is written to regularly takes longer. Shorter times have more
+    /// writes wait for the cache device.
     #[arg(long, value_name = "TIME", default_value = "30s", conflicts_with = "without_cache",
         value_parser = settle)]
     pub(super) settle: Duration,

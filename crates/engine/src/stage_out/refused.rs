@@ -133,8 +133,9 @@ impl Tier {
     }
 
     /// Whether a tombstone of this range would say nothing, and take room that nothing makes at rest: no page
-    /// of it is linked or about to be, and a crash finds none that was unlinked without one. Under the control
-    /// lock, without which stage-out, which may have a page between two places otherwise, begins nothing.
+    /// of it is linked or about to be, and a crash finds none that was unlinked without one. Under the
+    /// control lock, without which stage-out, which may have a page between two places otherwise, begins
+    /// nothing.
     pub(crate) fn has_nothing_of(&self, range: &IdRange) -> bool {
         let control = self.control();
         let moving = !control.batch.is_idle() || self.placement().moves();

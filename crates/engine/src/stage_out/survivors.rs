@@ -5,8 +5,9 @@
 //! frames of their group were freed by overwrites. In the paper whatever was not read while the queue went
 //! round once leaves it, however much of the queue holds superseded versions; the more is written, the
 //! shorter a round is, and pages leave a queue that has room for all of them. With the rule a page leaves for
-//! room that overwrites do not make. Where nothing is overwritten it changes nothing, but for bad frames, which count as freed. A group never has more
-//! survivors than `survivors_max`, so the write amplification has the bound that it has without the rule.
+//! room that overwrites do not make. Where nothing is overwritten it changes nothing, but for bad frames,
+//! which count as freed. A group never has more survivors than `survivors_max`, so the write amplification
+//! has the bound that it has without the rule.
 
 use std::cmp::Reverse;
 

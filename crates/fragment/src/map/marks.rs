@@ -124,8 +124,8 @@ impl Cache {
         self.control().work.add(1);
     }
 
-    /// Whether every fragment in the cache is recorded as stable, durably, no record names what has left since it was opened,
-    /// and nothing is under way.
+    /// Whether every fragment in the cache is recorded as stable, durably, no record names what has left
+    /// since it was opened, and nothing is under way.
     pub fn is_settled(&self) -> bool {
         if !self.has_map() {
             return self.outstanding() == 0;
