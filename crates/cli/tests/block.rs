@@ -183,7 +183,7 @@ fn a_cache_goes_on_with_what_it_had() {
     let mut disk = place.client("disk");
     assert_eq!(place.counter("slots_used"), 1);
     let begins = place.json(&["status", "s"])["cache"]["begins"].as_str().unwrap().to_owned();
-    assert!(begins.contains("1 fragments after a crash; 1 that were"), "{begins}");
+    assert!(begins.contains("1 fragments after a crash; 1 that had"), "{begins}");
     assert_eq!(disk.read(0, 8192), [[3; 4096], [2; 4096]].concat());
     disk.read(MIB, 4096);
     assert_eq!(place.counter("reads_hit"), 1);
